@@ -352,7 +352,7 @@ def check_mechanism(mechanism):
     if not is_offered or not mechanism.is_local:
         raise ValueError(
             "a summary takes releases of single records under additive noise, such as LaplaceMechanism(epsilon=1.0, "
-            "bounds=(0, 1)) or GaussianMechanism (noise of a class of your own, too), or by "
+            "bounds=(0, 1)) or GaussianMechanism (noise of your own, too), or by "
             f"SquareWaveMechanism, PiecewiseMechanism or HybridMechanism, got mechanism={mechanism!r}: fit the "
             "records themselves"
         )
