@@ -5,6 +5,7 @@ line is by equal steps exact but for rounding (Trefethen & Weideman 2014), and m
 that its bounds are ±1, have a recurrence.  Derivatives by Σ are halves of second derivatives by μ.
 """
 
+from functools import cache
 from math import ceil, sqrt
 
 import numpy as np
@@ -31,12 +32,18 @@ WEIGHT, MEAN, BELOW, ABOVE, AT_LOW, AT_HIGH, SCRATCH = range(7)
 
 def moment_fields(low, high, noise, degree):
     """What a chart needs for moments up to this degree: places, and room to work in."""
-    size, half, (points, weights) = degree + 1, 0.5 * (high - low), legendre.leggauss(N_GAUSS)
+    size, half = degree + 1, 0.5 * (high - low)
     rows = {"line": 7, "inside": size, "slopes": size, "left": size + 2 * SIDE, "right": size + 2 * SIDE}
     room = {name: np.zeros((n, BLOCK)) for name, n in rows.items()} | {"sums": np.zeros((len(PAIRS), size, size))}
-    gauss = {"points": points, "weighted": weights * chebyshev.chebvander(points, degree).T}
     scale = {"centre": 0.5 * (low + high), "half": half, "wide": WIDE * noise / half.max()}
-    return room | gauss | scale | {"degree": np.int64(degree)}  # an int would be compiled in
+    return room | gauss_fields(degree) | scale | {"degree": np.int64(degree)}  # an int would be compiled in
+
+
+@cache
+def gauss_fields(degree):
+    """Gauss's rule on [-1, 1], which a block of sweeps would take longer to make than some of its moves."""
+    points, weights = legendre.leggauss(N_GAUSS)
+    return {"points": points, "weighted": weights * chebyshev.chebvander(points, degree).T}
 
 
 # --- compiled --------------------------------------------------------------------------------------------------------
