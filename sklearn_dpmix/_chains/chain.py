@@ -10,8 +10,8 @@ from typing import Any, NamedTuple
 import numpy as np
 from joblib import Parallel, delayed, effective_n_jobs
 
-BLOCK_SECONDS = 0.2
-MOST_BLOCKS = 25  # how many times as long a block may be where sending chains to and fro takes time ...
+BLOCK_SECONDS = 0.5
+MOST_BLOCKS = 10  # how many times as long a block may be where sending chains to and fro takes time ...
 SHARE = 20  # ... which is to be that small a part of it
 
 
