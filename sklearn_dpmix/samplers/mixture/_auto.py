@@ -35,20 +35,24 @@ MOST_MASSES, RECORDS_EACH = 1000, 1.5  # of a Pitman–Yor process that is walke
 class Auto(MixtureSampler):
     """Resolves to a sampler when the parts are known.
 
-    For noise-free records ``MixingMeasure`` for one normal feature with at least 50 records, or two with 50 to 5000;
-    otherwise ``ReUse``, or ``Neal8`` if the kernel lacks what ``ReUse`` needs. For privatised ones ``MixingMeasure``
-    for one feature, two normal ones with up to 50,000 records, three to twenty with up to 30,000 numbers (records times
-    features), two correlated ones with up to 10,000 records, three with up to 5000 (any number under Gaussian noise of
-    one scale: of three if nothing is clamped before, of two also if the noise is not much narrower than the bounds;
-    with ``dof`` of at least n_features - 1/2), or categories with some hundred different answers, if it takes kernel,
-    noise (one scale or one per record; of integers and of classes of your own one scale; binomial counts, and classes
-    of your own with bounds, of one feature) and mixing; otherwise
-    ``Cells`` if the channel has cells, ``Interweaved``, or ``Imputed`` if features are correlated; if the kernel lacks
-    what that needs, ``Conditional`` if g has a closed form, or ``Neal5``. If the Pitman–Yor discount is too large for
-    ``Conditional``, it is ``Neal8``, or ``Neal5`` on a histogram. ``ConvolvedNormalKernel`` uses ``ReUse`` with two
-    features and less than 500 records or more than 50,000, and with more features; a Pitman–Yor process uses
-    ``MixingMeasure`` for one feature, if at most 1000 masses are expected, and there are at least 1.5 times as many
-    records.
+    For privatised records it is ``MixingMeasure``, whose docstring says which kernels, noise and mixings it takes, for
+
+    - one feature and any number of records;
+    - two features, a normal kernel and up to 50,000 records;
+    - three to twenty features and up to 30,000 numbers (records times features);
+    - two correlated features and up to 10,000 records, or three and up to 5000, with a ``dof`` of at least n_features -
+      1/2; under Gaussian noise of one scale any number of records, if they are not clamped before, or of two features
+      if the noise is not much narrower than the bounds;
+    - categories with some hundred different answers;
+    - a Pitman–Yor process of one feature, if at most 1000 masses are expected, and 1.5 times as many records are there.
+
+    Otherwise it is the first of these that takes the parts: ``Cells``, for a channel that has cells; ``Interweaved``;
+    ``Conditional``, if g has a closed form; ``Imputed``, if features are correlated; ``Neal5``. If the Pitman–Yor
+    discount is too large for ``Conditional``, it is ``Neal8``, or ``Neal5`` on a histogram.
+
+    For records without noise it is ``MixingMeasure`` for one normal feature with at least 50 records, or two with 50 to
+    5000; otherwise ``ReUse``, or ``Neal8`` if the kernel lacks what ``ReUse`` needs. ``ConvolvedNormalKernel`` uses
+    ``ReUse``, too, with two features and less than 500 records or more than 50,000, and with more features.
 
     Examples
     --------
