@@ -68,9 +68,9 @@ class BoundedRecords(Query):
         return named_bounds("bounds", self.bounds, n_features).T
 
     def contributions(self, records: ArrayLike) -> Array:
-        self.check()
-        records = as_records(records, self.n_statistics, "the features")
-        return np.clip(records, *self._bounds())
+        super().check()
+        lo, hi = self._bounds()
+        return np.clip(as_records(records, len(lo), "the features"), lo, hi)
 
     def _reach(self, norm, relation):
         lo, hi = self._bounds()

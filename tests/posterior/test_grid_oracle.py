@@ -8,6 +8,7 @@ import oracle as normal_oracle
 import pytest
 from scipy import stats
 from scipy.integrate import quad
+from scipy.special import betaln
 
 X = np.array([0.08, 0.35, 0.6, 0.93])
 PRIOR = (2.0, 0.5)
@@ -49,8 +50,9 @@ def weighted(log_weight, label, count, k, f, concentration, discount):
 def beta_draws(rng, size, n):
     """Densities at X of n + 1 prior clusters, and a function that draws a record of each label's cluster."""
     a, b = rng.gamma(PRIOR[0], 1 / PRIOR[1], (2, size, n + 1))
-    rows = np.arange(size)
-    return stats.beta.pdf(X, a[..., None], b[..., None]), lambda label: rng.beta(a[rows, label], b[rows, label])
+    rows, shapes = np.arange(size), np.stack([a - 1, b - 1], axis=-1)
+    f = np.exp(shapes @ np.log([X, 1 - X]) - betaln(a, b)[..., None])
+    return f, lambda label: rng.beta(a[rows, label], b[rows, label])
 
 
 def normal_draws(rng, size, n):

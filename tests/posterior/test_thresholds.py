@@ -1,7 +1,8 @@
 """Releases of which only those above a public threshold appear."""
 
 from functools import cache
-from itertools import pairwise
+from itertools import chain, pairwise
+from math import prod
 from types import SimpleNamespace
 
 import numpy as np
@@ -31,12 +32,16 @@ LAWS = {LaplaceMechanism: laplace, GaussianMechanism: norm}
 # --- the probability of being released -------------------------------------------------------------------------------
 
 
+NODES, WEIGHTS = np.polynomial.legendre.leggauss(100)
+
+
 def by_quadrature(law, b, t, low, high, mean, sd):
     """P(clamp(y) + noise > t), y ~ N(mean, sd²)."""
     places = np.array([t, low, high, mean, t - 4 * b, t + 4 * b, mean - 3 * sd, mean + 3 * sd])
     edges = np.unique(np.clip(np.append(places, [-1e9, 1e9]), mean - 14 * sd, mean + 14 * sd))
-    f = lambda y: law.sf(t - min(max(y, low), high), scale=b) * norm.pdf(y, mean, sd)  # noqa: E731
-    return sum(quad(f, *pair, epsabs=1e-15, epsrel=1e-12)[0] for pair in pairwise(edges))
+    length = np.diff(edges)[:, None]
+    y = edges[:-1, None] + length * (0.5 + 0.5 * NODES)
+    return np.sum(0.5 * length * WEIGHTS * law.sf(t - np.clip(y, low, high), scale=b) * norm.pdf(y, mean, sd))
 
 
 @pytest.mark.parametrize("sign", [1.0, -1.0])
@@ -206,10 +211,11 @@ def density(x, mean, sd):
 
 
 @cache
-def simulated(scales=(SCALE,) * 3):
+def simulated(*each):
     """Predictive density and n/Σ 1/R under Gaussian noise, and errors, by the prior with weights Π f(z)/R; and Π f(z).
 
-    A third way, without partitions, nodes or chains: sticks (Sethuraman 1994).
+    A third way, without partitions, nodes or chains: sticks (Sethuraman 1994).  Of ``each`` tuple of scales, by the
+    same draws.
     """
     rng, size, n_sticks, parts = np.random.default_rng(1), 20_000, 30, []  # they leave 2⁻³⁰ on average
     for _ in range(15):
@@ -217,15 +223,22 @@ def simulated(scales=(SCALE,) * 3):
         w = v * np.cumprod(np.column_stack([np.ones(size), 1.0 - v[:, :-1]]), axis=1)
         variance = PRIOR["scale"] / rng.gamma(PRIOR["shape"], size=w.shape)
         mean = PRIOR["mean"] + np.sqrt(variance / PRIOR["mean_precision"]) * rng.standard_normal(w.shape)
-        sd, likelihood, appear, n_each = np.sqrt(variance), 1.0, 1.0, 0.0
-        for z, scale in zip(Z, scales, strict=True):
-            total = np.sqrt(variance + scale**2)
-            share = np.sum(w * ndtr((mean - THRESHOLD) / total), axis=1)
-            likelihood = likelihood * np.sum(w * density(z, mean, total), axis=1)
-            appear, n_each = appear * share, n_each + 1 / share
+        sd = np.sqrt(variance)
+        totals = {scale: np.sqrt(variance + scale**2) for scale in {*chain(*each)}}
+        shares = {b: np.sum(w * ndtr((mean - THRESHOLD) / total), axis=1) for b, total in totals.items()}
+        seen = {(z, b) for scales in each for z, b in zip(Z, scales, strict=True)}
+        seen = {(z, b): np.sum(w * density(z, mean, totals[b]), axis=1) for z, b in seen}
         densities = [np.sum(w * density(x, mean, sd), axis=1) for x in X]
-        parts.append(np.column_stack([likelihood / appear, likelihood, *densities, len(Z) / n_each]))
-    weights, values = np.split(np.concatenate(parts), [2], axis=1)
+        for scales in each:
+            likelihood = prod(seen[pair] for pair in zip(Z, scales, strict=True))
+            appear, n_each = prod(shares[b] for b in scales), sum(1 / shares[b] for b in scales)
+            parts.append(np.column_stack([likelihood / appear, likelihood, *densities, len(Z) / n_each]))
+    return [weighted(np.concatenate(parts[i :: len(each)])) for i in range(len(each))]
+
+
+def weighted(draws):
+    """Means and errors by the weights in the first column, and by those in the second, of the others."""
+    weights, values = np.split(draws, [2], axis=1)
     weights /= weights.sum(axis=0)
     found = [weight @ values for weight in weights.T]
     errors = [np.sqrt(weight**2 @ (values - one) ** 2) for weight, one in zip(weights.T, found, strict=True)]
@@ -236,7 +249,7 @@ def simulated(scales=(SCALE,) * 3):
 def test_posterior_where_their_number_is_unknown():
     model = fitted("gaussian")
     draws = np.concatenate([model.density_draws(X[:, None]), model.released_share_draws()[..., None]], axis=-1)
-    right, (forgotten, _) = simulated()
+    [(right, (forgotten, _))] = simulated((SCALE,) * 3)
     for j, (truth, error) in enumerate(zip(*right, strict=True)):
         one = draws[..., j]
         spread = np.hypot(error, one.std() / np.sqrt(effective_sample_size(one, 1000, "R")))
@@ -267,7 +280,8 @@ def compare_scales(model, truths):
 def test_noise_of_several_scales():
     """Each release is divided by its own scale's R; twins have one R for all, or none."""
     model = with_scales(SCALES)
-    compare_scales(model, simulated(SCALES)[0])
+    own, common, others = simulated(SCALES, (SCALE,) * 3, (1.5, 0.3, 0.3))
+    compare_scales(model, own[0])
     share = model.released_share_draws()
     n_left_out = model.n_suppressed_draws(random_state=0)
     counts, shares = model._shares_by_scale()
@@ -275,7 +289,7 @@ def test_noise_of_several_scales():
     np.testing.assert_allclose(3 / share, np.sum(counts / shares, axis=-1))
     spread = np.sqrt(np.sum(counts * (1 - shares) / shares**2, axis=-1))
     assert abs(np.mean((n_left_out - 3 * (1 / share - 1)) / spread)) < 5 / np.sqrt(share.size)
-    for wrong in (simulated(SCALES)[1], simulated()[0], simulated((1.5, 0.3, 0.3))[0]):
+    for wrong in (own[1], common[0], others[0]):
         with pytest.raises(Disagreement):
             compare_scales(model, wrong)
 
@@ -284,7 +298,7 @@ def test_noise_of_several_scales():
 @pytest.mark.slow
 def test_equal_scales_are_one():
     """Catches a scale that is read from another place where records have their own."""
-    compare_scales(with_scales((SCALE,) * 3), simulated()[0])
+    compare_scales(with_scales((SCALE,) * 3), simulated((SCALE,) * 3)[0][0])
     for kind, bounds in ((LaplaceMechanism, (-1.0, 2.5)), (GaussianMechanism, (-1.0, 2.5)), (LaplaceMechanism, None)):
         each = with_scales((SCALE,) * 3, bounds, kind).density_draws(X[:, None])
         common = with_scales(SCALE, bounds, kind).density_draws(X[:, None])

@@ -199,11 +199,12 @@ def exact_of_many(name):
     low, high = (-1000.0, 1400.0) if mechanism.bounds is None else mechanism.bounds
     grid = oracle.NormalGrid(**MANY_PRIOR, bounds=(low - 0.5, high + 0.5))
     g, edges = np.zeros((len(z), *grid.mu.shape)), grid.edges(int(high - low) + 1)
-    below = np.zeros(grid.mu.shape)
-    for y, edge in zip(np.arange(low, high + 1.0), edges[1:], strict=True):
-        up_to = ndtr((edge - grid.mu) / grid.sigma)
-        noise = np.exp(log_noise(name.split()[-1], np.array(z) - y, mechanism.scale))
-        g += noise[:, None, None] * (up_to - below)
+    noise = np.exp(log_noise(name.split()[-1], np.array(z)[:, None] - np.arange(low, high + 1.0), mechanism.scale))
+    first, last = np.flatnonzero(noise.max(axis=0) > 1e-25)[[0, -1]]
+    below = ndtr((edges[first] - grid.mu) / grid.sigma) if first else np.zeros(grid.mu.shape)
+    for y in range(first, last + 1):
+        up_to = ndtr((edges[y + 1] - grid.mu) / grid.sigma)
+        g += noise[:, y, None, None] * (up_to - below)
         below = up_to
     with np.errstate(divide="ignore"):
         return oracle.local_posterior(grid, np.log(np.maximum(g, 0.0)), MANY_POINTS)
