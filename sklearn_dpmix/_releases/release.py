@@ -3,7 +3,7 @@
 from functools import cached_property
 
 import numpy as np
-from scipy.special import ndtri
+from scipy.special import ndtr, ndtri
 
 from .._base.numeric import INV_SQRT_2PI
 from ..mechanisms import NoNoise
@@ -128,7 +128,7 @@ class Release:
         The variance is one standard error larger than that, as far as the noise is the reason for it: where the noise
         is much larger than the spread of the records, a difference of two variances hardly tells what that spread is,
         and half of the time a prior made from it would be sure of far too small a one.  It is kept above a thousandth
-        of the release's own and, given bounds, below (range/2)²; the mean is moved into the bounds.  How narrow a
+        of the release's own and, given bounds, below (range/2)²; :func:`inside` moves the mean into them.  How narrow a
         population is, bounds do not say: they may be generous.  Of releases that pile up above a threshold the variance
         is larger and the mean lower, since the population goes on below.  Where noise has scales of its own, records
         with less noise count for more: see :meth:`_weighed`.  Where the release does not vary (one record, constant
@@ -142,15 +142,16 @@ class Release:
         known = self._known_moments()
         if known is not None:
             return known
-        mean, variance = self._less_noise() if self._noise is None else self._within_noise()
+        mean, variance, error = self._less_noise() if self._noise is None else self._within_noise()
         bounds = self.bounds()
         if bounds is not None:
             width = bounds[:, 1] - bounds[:, 0]
             variance = np.minimum(variance, (width / 2) ** 2)
-            mean = np.clip(mean, bounds[:, 0], bounds[:, 1])
+            mean = inside(mean, error, bounds[:, 0], bounds[:, 1])
         return mean, variance
 
     def _less_noise(self):
+        """Mean and variance as in :meth:`moments`, before bounds, and the standard error of the mean."""
         mean, variance, largest = self.spread
         noise, error = self.noise_variance(), self._noise_error()
         if not np.all(np.isfinite(variance)):
@@ -159,19 +160,21 @@ class Release:
                 "records and the mechanism"
             )
         if noise and self.channel.kurtosis is not None and len(self._scales()) > 1:
-            mean, variance, noise, error = self._weighed(variance)
+            mean, variance, noise, error, of_mean = self._weighed(variance)
+        else:
+            of_mean = np.sqrt(np.maximum(variance, noise) / self.n_records)
         rounding = 8.0 * np.finfo(float).eps * largest
         if self.channel.released_above is not None:
             mean, variance = self._with_unseen(mean, variance)
         floor = np.where(variance > rounding**2, 1e-3 * variance, np.where(noise > 0, noise, 1.0))
-        return mean, np.maximum(np.maximum(variance - noise, 0.0) + error, floor)
+        return mean, np.maximum(np.maximum(variance - noise, 0.0) + error, floor), of_mean
 
     @cached_property
     def _noise(self):
         return self.channel.simulated_noise(self.n_records, self.n_features)
 
     def _within_noise(self):
-        """As :meth:`moments`, for noise whose variance is unknown, or infinite: by quantiles of release and noise.
+        """As :meth:`_less_noise`, for noise whose variance is unknown, or infinite: by quantiles of release and noise.
 
         Squares of ranges of normal laws add up.  The larger of two ranges counts, since the middle half says nothing of
         a smaller group.
@@ -179,7 +182,9 @@ class Release:
         of_release, of_noise = self._quantiles(RANGES), np.quantile(self._noise, RANGES, axis=0)
         release, noise = ((x[[3, 4]] - x[[1, 0]]) ** 2 for x in (of_release, of_noise))
         squares = np.maximum(release - noise, 0.0) + 3.0 / np.sqrt(self.n_records) * noise
-        return of_release[2] - of_noise[2], (squares / (2.0 * ndtri(RANGES[[3, 4], None])) ** 2).max(axis=0)
+        unit = (2.0 * ndtri(RANGES[[3, 4], None])) ** 2
+        error = np.sqrt(0.5 * np.pi / self.n_records * (release / unit)[0])  # of the median of a normal law
+        return of_release[2] - of_noise[2], (squares / unit).max(axis=0), error
 
     def _quantiles(self, levels):
         """Of the release, by feature."""
@@ -208,7 +213,7 @@ class Release:
         return Release(np.clip(self.Z, low, high), self.mechanism, self.n_all)
 
     def _weighed(self, variance):
-        """Mean and variance of the release by feature, the noise's part of that variance, and its standard error.
+        """Mean and variance of the release by feature, the noise's part of that variance; both standard errors, last.
 
         With weights for records of unequal noise: the inverse of a release's variance for the mean, its square for the
         variance, as if both laws were normal.  The population's part of a release's variance is found on the way, from
@@ -229,7 +234,7 @@ class Release:
             last, within = within, np.maximum(variance - of_noise, 0.0) + error
             if np.all(np.abs(within - last) <= 0.01 * last):
                 break
-        return mean, variance, of_noise, error
+        return mean, variance, of_noise, error, 1.0 / np.sqrt(weights.sum(axis=0))
 
     def _with_unseen(self, mean, variance):
         """Mean and variance of all releases, from those above a threshold: the same where that is far below them.
@@ -298,6 +303,21 @@ class Release:
                 record += first
         value = f"{self.Z[record, feature]:.6g} in feature {feature}"
         return least, f"record {record} of the release", value, self.Z.size
+
+
+def inside(mean, error, low, high):
+    """Mean of N(mean, error²) between bounds: an estimate with that error, of what is known to be there.
+
+    Where the noise hides it, that is near the centre of the bounds.  The nearest number between them would be one of
+    the bounds, as sure as if the release had said so.
+    """
+    half, centre = 0.5 * (high - low), 0.5 * (low + high)
+    error = np.clip(error, 1e-12 * half, 1e3 * half)  # beyond these it is the nearest number, or the centre
+    mean = np.clip(mean, low - 30.0 * error, high + 30.0 * error)
+    side = np.where(mean > centre, -1.0, 1.0)  # by symmetry on the low side, where tails keep their digits
+    a, b = ((end - side * (mean - centre)) / error for end in (-half, half))
+    rise = INV_SQRT_2PI * (np.exp(-0.5 * a * a) - np.exp(-0.5 * b * b)) / (ndtr(-a) - ndtr(-b))
+    return np.clip(mean + side * error * rise, low, high)
 
 
 def reach_of(quantiles):

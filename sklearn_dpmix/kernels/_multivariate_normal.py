@@ -30,7 +30,8 @@ class MultivariateNormalKernel(MultivariateSteps):
     Parameters
     ----------
     mean : float or array of shape (n_features,), optional
-        Centre of the cluster means.  None: the mean of the release, moved into the mechanism's bounds.
+        Centre of the cluster means.  None: the mean of the release; where the mechanism has bounds, the mean of a
+        normal law about it, with its standard error, between them: near their centre if the noise hides where it is.
     mean_precision : float, default=0.1
         λ: a cluster mean has prior covariance Σ/λ.  Positive.
     dof : float, optional

@@ -4,9 +4,10 @@ from math import log, pi
 
 import numpy as np
 import pytest
+from scipy import stats
 
 from sklearn_dpmix import PrivateDPMixture, ReleaseSummary
-from sklearn_dpmix._releases.release import Release, SummarisedRelease
+from sklearn_dpmix._releases.release import Release, SummarisedRelease, inside
 from sklearn_dpmix.mechanisms import (
     AdditiveMechanism,
     BinomialMechanism,
@@ -129,9 +130,27 @@ def test_moments_under_noise_of_unknown_variance(noise, n):
     error = 30.0 / n**0.5 + 0.3  # of the variance, relatively
     assert 60.0 < variance[0] < 100.0 * (1.0 + error) and 600.0 < variance[1] < 1500.0 * (1.0 + error)
     assert np.all(np.abs(release.guess() - mean) <= 3.0 * np.sqrt(variance) * (1.0 + 1e-12))
-    inside = Release(release.Z, noise(mechanism.scale, bounds=[(0.0, 40.0), (-3.0, -1.0)]))
-    mean, variance = inside.moments()
-    assert mean.tolist() == [40.0, -1.0] and np.all(variance <= [400.0, 1.0])
+    within = Release(release.Z, noise(mechanism.scale, bounds=[(0.0, 40.0), (-3.0, -1.0)]))
+    mean, variance = within.moments()
+    assert np.all(mean <= [40.0, -1.0]) and np.all(mean > [39.5, -1.5]) and np.all(variance <= [400.0, 1.0])
+
+
+def test_where_the_noise_hides_the_mean_it_is_not_at_a_bound():
+    """The mean of a normal law between the bounds; it was the nearest number between them."""
+    Z, x = np.array([[350.0], [90.0], [160.0], [-20.0]]), np.linspace(0.0, 100.0, 10_001)
+    mean, _ = Release(Z, LaplaceMechanism(scale=200.0, bounds=(0, 100))).moments()
+    weights = np.exp(-0.5 * ((x - Z.mean()) / np.sqrt(2.0 * 200.0**2 / 4)) ** 2)
+    np.testing.assert_allclose(mean, np.average(x, weights=weights), rtol=1e-4)
+    hidden = LaplaceMechanism(scale=np.array([2.0, 2.0, 2e4, 2e4]), bounds=(0, 100))  # two records say where it is
+    assert Release(np.array([[90.0], [92.0], [-3e4], [-1e4]]), hidden).moments()[0] > 85.0
+
+
+def test_a_mean_between_bounds():
+    """As SciPy's truncated normal has it, on either side, near the bounds and far from them."""
+    mean, error = np.array([50.0, 3.0, 98.0, 130.0, -700.0, 1e4]), np.array([1.0, 4.0, 9.0, 30.0, 25.0, 1e4])
+    expected = stats.truncnorm.mean(-mean / error, (100.0 - mean) / error, loc=mean, scale=error)
+    np.testing.assert_allclose(inside(mean, error, 0.0, 100.0), expected, rtol=1e-9)
+    assert inside(50.0, 1.0, 0.0, 100.0) == 50.0 and inside(70.0, 0.0, 0.0, 60.0) == pytest.approx(60.0)
 
 
 @pytest.mark.parametrize(

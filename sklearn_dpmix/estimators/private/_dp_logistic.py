@@ -61,8 +61,9 @@ class DPLogisticRegressionMCMC(CoefficientsMixin, MonitoredDraws, ClassifierMixi
         ``PrivateNormalApproximation()`` of ``sklearn_dpmix.samplers``.  None: the same under a mechanism; without one,
         chains of ``DPPenaltyMCMC(n_iter=4000)`` from the mode.
     data_norm : float, optional
-        A public number, needed under a mechanism.  Scale features by public numbers first.  The length of a typical row
-        is a better choice than that of the longest, because noise grows with this number.
+        A public number, needed under a mechanism.  Scale features by public numbers first.  Choose a length that few
+        rows exceed: noise grows with it, but coefficients are those of the moved rows, and come out too far from 0 for
+        rows as they were.  If half of the rows are longer, that is by a fifth, and nothing in a release shows it.
     prior_sigma : float, optional
         Prior standard deviation of each coefficient and of the intercept, on the scale of ``X``.  None: each has its
         own standard deviation, which is learnt from what is released (see Notes).
