@@ -110,9 +110,7 @@ def build_tree(fitted, contents, *, log_likelihood=False, posterior_predictive=F
     if log_likelihood:
         groups["log_likelihood"] = {"release": by_chain(contents.log_likelihood(chosen))}
     if posterior_predictive:
-        groups["posterior_predictive"] = {
-            "release": by_chain(contents.predictive(chosen, as_generator(random_state)))
-        }
+        groups["posterior_predictive"] = {"release": by_chain(contents.predictive(chosen, as_generator(random_state)))}
     coords = {**contents.coords(), "chain": np.arange(n_chains), "draw": kept}
     tree = from_dict(groups, coords=coords, dims=dims)
     stats = contents.sample_stats()

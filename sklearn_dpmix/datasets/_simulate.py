@@ -2,7 +2,6 @@
 differential privacy*.
 """
 
-
 import numpy as np
 from numpy.typing import ArrayLike
 from scipy.special import ndtr, ndtri

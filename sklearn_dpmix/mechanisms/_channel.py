@@ -147,7 +147,7 @@ class RecordChannel(Component):
     def kinks(self, n_features: int) -> Floats:
         """Releases at which the density is not smooth, whatever the population: (n_features, n_kinks), in order.
 
-        Beyond the first and the last, all releases have the same likelihood up to a factor, or there are none.  """
+        Beyond the first and the last, all releases have the same likelihood up to a factor, or there are none."""
         return np.empty((n_features, 0))
 
     def on_line(self, z: Floats) -> Floats:

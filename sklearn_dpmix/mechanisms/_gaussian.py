@@ -111,7 +111,7 @@ class GaussianMechanism(GaussianCalibrated):
     def node_spacing(self, sd: float, scale: float | None = None) -> float:
         """Width of cells in which nodes stand for releases of normal components with this standard deviation.
 
-        The noise has this scale; None: the smallest.  """
+        The noise has this scale; None: the smallest."""
         return max(4.0 * sd, 1.25 * hypot(sd, float(np.min(self.noise_scale)) if scale is None else scale))
 
     def noise_variance(self, n_features: int | None = None) -> float | None:

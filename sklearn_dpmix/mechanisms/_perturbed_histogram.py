@@ -1,6 +1,5 @@
 """Noisy counts of all records in bins (Beraha et al., §5, App. C)."""
 
-
 import numpy as np
 from numpy.typing import ArrayLike
 

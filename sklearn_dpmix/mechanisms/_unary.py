@@ -1,6 +1,5 @@
 """Unary encoding: a bit for each category, each flipped at random (Erlingsson et al. 2014; Wang et al. 2017)."""
 
-
 import numpy as np
 from numpy.typing import ArrayLike
 from scipy.special import expit

@@ -168,7 +168,7 @@ class Normal(Family):
         """Under bounds with centre c and half width h: μ is Cauchy(c, h), and σ = (h/10)/abs(Z) with Z standard normal.
 
         So half of the prior is on means within the bounds, and 4/5 on populations whose middle 95 % (four σ) fill
-        between a tenth and all of them.  It counts for one record in the variance, and for 1/100 in the mean.  """
+        between a tenth and all of them.  It counts for one record in the variance, and for 1/100 in the mean."""
         if bounds is None:
             return None
         lo, hi = bounds

@@ -5,7 +5,7 @@ Most are record-additive, Σ t(record).  Give one to a mechanism, as in
 ``query.sensitivity(norm)``, exact for each query here: some pair of neighbours attains it.
 
 A median or a trimmed mean is not a sum, and its sensitivity depends on the data: ``SmoothMedian`` and
-``SmoothTrimmedMean`` work with ``SmoothLaplaceMechanism`` and the like.  """
+``SmoothTrimmedMean`` work with ``SmoothLaplaceMechanism`` and the like."""
 
 from ._bounded import BoundedRecords
 from ._counts import ClassFeatureCounts

@@ -140,9 +140,7 @@ class DrawnFromHistogram(Case):
         return several.privatize(X, random_state=rng)[:, None]
 
     def log_law(self, Z, X):
-        several = clone(self.mechanism).set_params(
-            epsilon=None, smoothing=self.mechanism.smoothing_, n_released=len(Z)
-        )
+        several = clone(self.mechanism).set_params(epsilon=None, smoothing=self.mechanism.smoothing_, n_released=len(Z))
         return several.log_density(Z, X)
 
     def from_law(self, epsilon, delta):

@@ -145,7 +145,10 @@ LINEAR = PrivateLinearRegressionDA(LaplaceMechanism(1.0, query=RegressionMoments
 FITS = {
     "PrivateNaiveBayesDA": (BAYES, ([[0], [0]], [0, 0]), ([[0], [1]], [0, 1]), [3]),
     "PrivateLinearRegressionDA": (
-        LINEAR, ([[0.0]] * 3, [0.0] * 3), ([[1.0], [0.0], [0.0]], [1.0, 0.0, 0.0]), [0, 1, 2, 3, 4]
+        LINEAR,
+        ([[0.0]] * 3, [0.0] * 3),
+        ([[1.0], [0.0], [0.0]], [1.0, 0.0, 0.0]),
+        [0, 1, 2, 3, 4],
     ),
 }
 
@@ -159,9 +162,7 @@ def events(estimator, *sides, columns, n=500):
     """Whether any of the columns is off the grid, in each of n fits of either side."""
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")
-        return [
-            np.array([any(is_off_grid(released(estimator, data)[columns])) for _ in range(n)]) for data in sides
-        ]
+        return [np.array([any(is_off_grid(released(estimator, data)[columns])) for _ in range(n)]) for data in sides]
 
 
 #: A fit takes long; what the events show is far from what is stated, on either side.

@@ -101,7 +101,6 @@ def is_fresh(one, other):
     return np.mean(one == other) < 0.9
 
 
-
 @pytest.mark.parametrize("name", [pytest.param(n, marks=() if n in QUICK else NIGHTLY) for n in CASES])
 def test_no_seed_is_kept(name):
     """Noise is new in each call, and NumPy's global state plays no part in it."""

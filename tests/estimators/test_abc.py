@@ -473,7 +473,9 @@ def test_steps_of_chains_go_with_the_unit_of_the_parameter():
     draws = [
         PrivateABC(
             LaplaceMechanism(scale=0.3), model=Location(unit), method="mcmc", n_warmup=50, n_draws=50, random_state=0
-        ).fit([0.5]).theta_draws_
+        )
+        .fit([0.5])
+        .theta_draws_
         / unit
         for unit in (1.0, 2.0**-60)
     ]

@@ -263,9 +263,7 @@ class Known(GaussianMean):
 def test_a_public_curvature_is_not_released():
     """Catches a curvature released as 0, after which chains start 10¹⁸ standard deviations away."""
     ledger = PrivacyLedger(4.0, 1e-6)
-    estimator = clone(PENALTY).set_params(
-        model=Known(2, data_norm=5.0), preconditioner=PrivateNewton(), ledger=ledger
-    )
+    estimator = clone(PENALTY).set_params(model=Known(2, data_norm=5.0), preconditioner=PrivateNewton(), ledger=ledger)
     with pytest.raises(ValueError, match=r"information_range of Known is 0 .* give the model information\(theta\)"):
         estimator.fit(X)
     assert len(ledger.entries) == 0

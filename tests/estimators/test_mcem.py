@@ -216,7 +216,8 @@ WRONG = [
     ({"tol": 0.0}, ValueError, "tol"),
     ({"n_starts": 0}, ValueError, "n_starts"),
     (
-        {"model": Plain(PoissonCount(), [3.0]), "n_starts": 2}, TypeError,
+        {"model": Plain(PoissonCount(), [3.0]), "n_starts": 2},
+        TypeError,
         r"with n_starts=2: the model needs sample_prior\(rng, size\), which Plain does not have",
     ),
     ({"model": Plain(PoissonCount(), [np.nan])}, ValueError, r"Plain.theta_init must be 1 finite number.*got \[nan\]"),

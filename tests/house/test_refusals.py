@@ -275,6 +275,7 @@ def test_a_private_fit_that_is_refused_leaves_the_earlier_one():
             model.fit(records)
         assert model.theta_draws_ is draws and model.n_features_in_ == 1
 
+
 def test_a_number_of_values_of_another_shape_than_the_query_says_is_refused():
     """Catches NumPy's own error of shapes that do not go together."""
     mechanism = LaplaceMechanism(1.0, query=ClassFeatureCounts(2, [2, 3]))

@@ -1,6 +1,5 @@
 """The oracles of the statistic-level samplers against themselves: weighted draws from the prior, chains, limits."""
 
-
 import bounded_records_oracle as clamped
 import curator_oracle as oracle
 import normal_sum_oracle as normal_sums

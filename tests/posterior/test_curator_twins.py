@@ -158,8 +158,9 @@ def test_naive_bayes_twin():
 def test_naive_bayes_twin_increments():
     (_, release), rngs = long_runs.naive_bayes_release(), (np.random.default_rng(33) for _ in range(2))
     one, other = (
-        nb_oracle.naive_bayes_twin(
-            release, **long_runs.NAIVE_BAYES, rng=rng, n_draws=100, n_warmup=1, incremental=way)[0]
+        nb_oracle.naive_bayes_twin(release, **long_runs.NAIVE_BAYES, rng=rng, n_draws=100, n_warmup=1, incremental=way)[
+            0
+        ]
         for rng, way in zip(rngs, (False, True))
     )
     np.testing.assert_array_equal(one, other)

@@ -2,6 +2,7 @@
 
 The enumeration of all data sets, for tiny tables; and a slow twin of the paper's sampler, as in ``regression_oracle``.
 """
+
 from itertools import combinations_with_replacement, product
 
 import numpy as np

@@ -128,8 +128,7 @@ def fill_log_mass(sampler, model, channel, S, n_records, points, least, out):
 
 
 class BinomialTable(TableSampler):
-    """The number of ones among n records, under Beta(α₁, α₂).
-    """
+    """The number of ones among n records, under Beta(α₁, α₂)."""
 
     def init(self, model, n_params, n_records, given, rng):
         return new_state(n_params, [0.0, n_records], n_records, 1)
@@ -158,8 +157,7 @@ class BinomialTable(TableSampler):
 
 
 class PoissonTable(TableSampler):
-    """The sum of n Poisson records, under Gamma(shape, rate).
-    """
+    """The sum of n Poisson records, under Gamma(shape, rate)."""
 
     def init(self, model, n_params, n_records, given, rng):
         return new_state(n_params, [0.0], n_records, 1)

@@ -13,8 +13,7 @@ from ._statistic import StatisticSampler, new_state
 
 
 class GivenNormal(StatisticSampler):
-    """Normal records: independent draws of (μ, σ²) from the conjugate distribution.
-    """
+    """Normal records: independent draws of (μ, σ²) from the conjugate distribution."""
 
     def init(self, model, n_params, n_records, given, rng):
         return new_state(n_params, given, n_records, 1)
@@ -37,8 +36,7 @@ class GivenNormal(StatisticSampler):
 
 
 class GivenBeta(StatisticSampler):
-    """Beta records: the family updates both parameters.
-    """
+    """Beta records: the family updates both parameters."""
 
     def init(self, model, n_params, n_records, given, rng):
         state = new_state(n_params, given, n_records, 2)
