@@ -213,7 +213,7 @@ class Release:
         return Release(np.clip(self.Z, low, high), self.mechanism, self.n_all)
 
     def _weighed(self, variance):
-        """Mean and variance of the release by feature, the noise's part of that variance; both standard errors, last.
+        """Mean and variance of the release by feature, the noise's part of that variance, errors of it and the mean.
 
         With weights for records of unequal noise: the inverse of a release's variance for the mean, its square for the
         variance, as if both laws were normal.  The population's part of a release's variance is found on the way, from

@@ -32,8 +32,9 @@ class NormalKernel(Kernel):
     Parameters
     ----------
     mean : float or array of shape (n_features,), optional
-        Centre of the cluster means.  None: the mean of the release; where the mechanism has bounds, the mean of a
-        normal law about it, with its standard error, between them: near their centre if the noise hides where it is.
+        Centre of the cluster means.  None: the mean of the release; where the mechanism has bounds, that of a
+        normal distribution around it, as wide as its standard error and cut off at them: near their centre if the noise
+        hides it.
     mean_precision : float or array of shape (n_features,), default=0.1
         λ: a cluster mean has prior variance σ²/λ.  Positive.
     shape : float or array of shape (n_features,), default=3.0

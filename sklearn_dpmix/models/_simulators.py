@@ -15,13 +15,6 @@ from .._base.typing import Array, Floats
 from ._priors import BetaPrior, GammaPrior, NormalInverseGammaPrior
 
 
-def log_factorials(s):
-    """log s! of many numbers, of counts from a table if it is shorter than they are."""
-    if s.size and 0.0 <= s.min() and s.max() < s.size and np.all(s == np.floor(s)):
-        return gammaln(np.arange(s.max() + 1.0) + 1.0)[s.astype(np.intp)]
-    return gammaln(s + 1.0)
-
-
 class StatisticModel(BaseEstimator):
     """Base class of the models here: a prior object and a number of records.
 
@@ -99,7 +92,7 @@ class PoissonCount(Count):
         """Log probability of each statistic, (size,); -inf for a negative θ."""
         s, mean = statistics[:, 0], self._check()[0] * theta[:, 0]
         with np.errstate(invalid="ignore"):
-            return np.where(mean >= 0.0, xlogy(s, mean) - mean - log_factorials(s), -np.inf)
+            return np.where(mean >= 0.0, xlogy(s, mean) - mean - gammaln(s + 1.0), -np.inf)
 
     def score(self, statistics: Array, theta: Array) -> Floats:
         """Gradients of the log likelihood, (size, 1)."""
@@ -150,7 +143,7 @@ class BinomialCount(Count):
         n, s, theta = self._check()[0], statistics[:, 0], theta[:, 0]
         with np.errstate(invalid="ignore"):
             value = xlogy(s, theta) + xlog1py(n - s, -theta)
-        value += gammaln(n + 1.0) - log_factorials(s) - log_factorials(n - s)
+        value += gammaln(n + 1.0) - gammaln(s + 1.0) - gammaln(n - s + 1.0)
         return np.where((theta >= 0.0) & (theta <= 1.0), value, -np.inf)
 
     def score(self, statistics: Array, theta: Array) -> Floats:

@@ -63,7 +63,7 @@ class DPLogisticRegressionMCMC(CoefficientsMixin, MonitoredDraws, ClassifierMixi
     data_norm : float, optional
         A public number, needed under a mechanism.  Scale features by public numbers first.  Choose a length that few
         rows exceed: noise grows with it, but coefficients are those of the moved rows, and come out too far from 0 for
-        rows as they were.  If half of the rows are longer, that is by a fifth, and nothing in a release shows it.
+        rows as they were (with half of the rows longer, by a fifth in one example).  Nothing in a release shows it.
     prior_sigma : float, optional
         Prior standard deviation of each coefficient and of the intercept, on the scale of ``X``.  None: each has its
         own standard deviation, which is learnt from what is released (see Notes).
