@@ -17,8 +17,9 @@ import numpy as np
 
 from .._base.files import DAMAGE, locked, remove_leftovers, replacing, resolved
 from .chain import Chain
+from .pace import Pace
 
-FORMAT, VERSION = "sklearn_dpmix checkpoint", 1
+FORMAT, VERSION = "sklearn_dpmix checkpoint", 2
 SECONDS = 30.0  # between two saves
 SHARE = 20  # ... and at least so many times as long as the last one took
 
@@ -29,7 +30,11 @@ class SoFar(NamedTuple):
     chains: list
     draws: list  # one NamedTuple of arrays a chain; empty before the first block
     n_done: int  # sweeps of each chain
+    pace: Pace
     aim: int | None = None  # draws at which the run looks next whether it has enough; None: their number is fixed
+
+    def n_drawn(self):
+        return self.pace.n_drawn(self.n_done)
 
 
 class Checkpoint:
@@ -95,16 +100,16 @@ class Checkpoint:
 
     def _read(self, header, arrays):
         state, draws = (_named_tuple(header[name]) for name in ("state", "draws"))
-        chains, kept, n_done, aim = [], [], header["n_done"], header["aim"]
-        for number in (n_done, *(() if aim is None else (aim,))):
-            if type(number) is not int or not 0 <= number < 2**62:
+        chains, kept, n_done, aim, pace = [], [], header["n_done"], header["aim"], Pace(*header["pace"])
+        for number, least in ((n_done, 0), (0 if aim is None else aim, 0), *((number, -(2**62)) for number in pace)):
+            if type(number) is not int or not least <= number < 2**62:
                 raise ValueError(f"it says {number!r} sweeps or draws")
         for c, rng_state in enumerate(header["rng_states"]):
             np.random.PCG64().state = rng_state  # raises for what is none
             chains.append(Chain(state(*(arrays[f"state/{c}/{name}"] for name in state._fields)), rng_state))
             if draws is not None:
                 kept.append(draws(*(arrays[f"draws/{c}/{name}"] for name in draws._fields)))
-        return SoFar(chains, kept, n_done, aim)
+        return SoFar(chains, kept, n_done, pace, aim)
 
     def save(self, run, blocks=()):
         """Write the run, with the draws of later ``blocks`` (one list a block, of one per chain), in the file's place.
@@ -127,6 +132,7 @@ class Checkpoint:
             "owner": self.owner,
             "signature": self.signature,
             "n_done": int(run.n_done),  # a parameter may be one of NumPy's integers
+            "pace": [int(number) for number in run.pace],
             "aim": None if run.aim is None else int(run.aim),
             "state": _name_of(run.chains[0].state),
             "draws": _name_of(parts[0][0]) if parts[0] else None,
@@ -212,7 +218,7 @@ class _Foreign(Exception):
 
 def _place(run):
     """What tells a run from others, and from itself at other times; not its chains themselves, which may be large."""
-    return run.n_done, run.aim, [chain.rng_state for chain in run.chains]
+    return run.n_done, run.pace, run.aim, [chain.rng_state for chain in run.chains]
 
 
 def package_version():

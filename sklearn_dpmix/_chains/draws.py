@@ -15,6 +15,11 @@ def join(blocks):
     return type(blocks[0])(*(np.concatenate(parts) for parts in zip(*blocks, strict=True)))
 
 
+def every_second(draws):
+    """Every second of one chain's draws, the last among them."""
+    return type(draws)(*(part[(len(part) + 1) % 2 :: 2] for part in draws))
+
+
 def scalars(monitors):
     """The monitored numbers one by one: (name, (n_chains, n_draws) floats); those of a vector are ``name[j]``."""
     for name, values in monitors.items():

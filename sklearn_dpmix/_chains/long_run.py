@@ -6,7 +6,6 @@ from functools import partial
 import numpy as np
 
 from .chain import run_chains
-from .checkpoint import SoFar
 from .draws import join
 from .mixed import least
 from .progress import Progress
@@ -21,24 +20,22 @@ class LongRun:
     Parameters
     ----------
     estimator : ChainEstimator
-    step : as in ``run_chains``
+    problem : Problem
     rule : AutoDraws or FixedDraws
     judge : callable (SoFar) -> (r_hat, ess)
     checkpoint : Checkpoint or NoCheckpoint
-    most_times : int
-        As in ``Problem``.
     """
 
-    def __init__(self, estimator, step, rule, judge, checkpoint, most_times):
-        self.most_times = most_times
-        self.estimator, self.step, self.rule, self.judge, self.checkpoint = estimator, step, rule, judge, checkpoint
+    def __init__(self, estimator, problem, rule, judge, checkpoint):
+        self.estimator, self.problem, self.rule, self.judge = estimator, problem, rule, judge
+        self.checkpoint = checkpoint
         self.started, self.deadline = time.monotonic(), rule.deadline()
         self.look_at = self.started + SECONDS
 
     def run(self, start):
         """Return (the run at its end, whether Ctrl-C ended it)."""
         estimator, rule = self.estimator, self.rule
-        self.so_far = start._replace(aim=rule.first(estimator._n_drawn(start.n_done), start.aim))
+        self.so_far = start._replace(aim=rule.first(start.n_drawn(), start.aim))
         self.n_first = start.n_done
         del start  # as in run_chains
         self.checkpoint.save(self.so_far)
@@ -49,7 +46,7 @@ class LongRun:
             self.checkpoint.save(self.so_far)
         except KeyboardInterrupt:  # the file is as the last save left it
             was_interrupted = True
-        if estimator._n_drawn(self.so_far.n_done) == 0:
+        if self.so_far.n_drawn() == 0:
             if was_interrupted:
                 raise KeyboardInterrupt("interrupted during the warm-up: there are no draws to keep")
             raise TimeoutError(f"n_draws={estimator.n_draws!r}: the time ran out during the warm-up; raise max_seconds")
@@ -58,7 +55,7 @@ class LongRun:
     def _sweeps(self):
         """Sweeps of each chain when the run looks next, or ends."""
         n_draws = self.rule.most if self.so_far.aim is None else self.so_far.aim
-        return self.estimator.n_warmup + n_draws * self.estimator.thin
+        return self.so_far.pace.n_sweeps(n_draws)
 
     def _until_enough(self):
         """Go on until there are as many draws as the rule wants; return whether Ctrl-C left fewer."""
@@ -68,32 +65,36 @@ class LongRun:
             if self.so_far.n_done < target:
                 return was_interrupted
             try:
-                n_drawn, judge = self.estimator._n_drawn(self.so_far.n_done), partial(self.judge, self.so_far)
-                following = self.rule.next(n_drawn, judge)
-                is_slow = self.most_times > 1 and self.rule.wants_more_work(n_drawn, self.estimator.n_chains, judge)
-                slowed = self._slowed() if is_slow else None
+                following = self._following(self.so_far.n_drawn(), partial(self.judge, self.so_far))
             except KeyboardInterrupt:
                 return True
-            if following is None and slowed is None:
+            if following is None:
                 return False
-            self.so_far = self.so_far._replace(aim=following) if slowed is None else slowed
+            self.so_far = following
+            self.progress.goes_on_to(self._sweeps())
+
+    def _following(self, n_drawn, judge):
+        """The run as it is to go on; None: it has enough."""
+        may_slow = 2 * self.so_far.pace.times <= self.problem.most_times
+        if may_slow and self.rule.wants_more_work(n_drawn, self.estimator.n_chains, judge):
+            return self._slowed()
+        aim = self.rule.next(n_drawn, judge)
+        return None if aim is None else self.so_far._replace(aim=aim)
 
     def _slowed(self):
-        """The run with every second of its draws, whose chains go on with twice the work in a sweep; None: no more."""
-        n_done = self.estimator.n_warmup + self.estimator._n_drawn(self.so_far.n_done) // 2 * self.estimator.thin
-        states = [chain.state.slowed(n_done, self.most_times) for chain in self.so_far.chains]
-        if None in states:
-            return None
-        chains = [chain._replace(state=state) for chain, state in zip(self.so_far.chains, states, strict=True)]
-        return self.so_far._replace(
-            chains=chains, draws=[draws.every_second() for draws in self.so_far.draws], n_done=n_done
-        )
+        """The run with every second of its draws, whose chains go on with twice the work behind each."""
+        draws = [self.problem.every_second(own) for own in self.so_far.draws]
+        return self.so_far._replace(draws=draws, pace=self.so_far.pace.slower(self.so_far.n_done))
 
     def _advance(self, n_sweeps):
         """Go on by ``n_sweeps``, or less; return whether Ctrl-C ended it."""
         before = self.so_far._replace(chains=[])
         chains, blocks, n_new = run_chains(
-            self._give_chains(), self.step, n_sweeps, n_jobs=self.estimator.n_jobs, watch=partial(self._watch, before)
+            self._give_chains(),
+            self.problem.step(before.pace),
+            n_sweeps,
+            n_jobs=self.estimator.n_jobs,
+            watch=partial(self._watch, before),
         )
         self.so_far = self._joined(before, chains, blocks, n_new)
         return n_new < n_sweeps and time.monotonic() < self.deadline
@@ -106,7 +107,7 @@ class LongRun:
     def _joined(self, so_far, chains, blocks, n_new):
         parts = [[*so_far.draws[c : c + 1], *blocks[c]] for c in range(len(chains))]
         draws = [join(own) for own in parts] if parts[0] else []
-        return SoFar(chains, draws, so_far.n_done + n_new, so_far.aim)
+        return so_far._replace(chains=chains, draws=draws, n_done=so_far.n_done + n_new)
 
     def _watch(self, so_far, chains, blocks, n_new):
         """After a block: show, save; whether the time is over."""
@@ -118,15 +119,15 @@ class LongRun:
             ended = time.monotonic()
             self.look_at = ended + max(SECONDS, SHARE * (ended - now))
         if now > self.checkpoint.due:
-            self.checkpoint.save(SoFar(chains, so_far.draws, n_done, so_far.aim), blocks)
+            self.checkpoint.save(so_far._replace(chains=chains, n_done=n_done), blocks)
         return now > self.deadline
 
     def _words(self, so_far):
         """Draws a second, and R-hat and the effective sample size so far."""
-        n_drawn, seconds = self.estimator._n_drawn(so_far.n_done), time.monotonic() - self.started
+        n_drawn, seconds = so_far.n_drawn(), time.monotonic() - self.started
         if n_drawn < 8:
             return "warm-up"
-        new = n_drawn - self.estimator._n_drawn(self.n_first)
+        new = n_drawn - so_far.pace.n_drawn(self.n_first)
         r_hat, ess = self.judge(so_far)
         worst, fewest = least(r_hat, ess)
         rate = f"{len(so_far.chains) * new / seconds:.3g} draws/s"

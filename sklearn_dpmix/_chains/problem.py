@@ -1,7 +1,10 @@
 """What chains are run for, as one value."""
 
 from collections.abc import Callable
+from functools import partial
 from typing import Any, NamedTuple
+
+from .draws import every_second
 
 
 class Problem(NamedTuple):
@@ -17,7 +20,14 @@ class Problem(NamedTuple):
     restored: Callable[..., Any]
     #: (draws): raises ValueError where draws of a checkpoint, finite and of the right shapes, cannot be draws
     check_draws: Callable[..., None] | None = None
-    #: how many sweeps may count as one, where draws are worth little: if several, states have
-    #: ``slowed(n_sweeps, most)``, which returns one where twice as many do, with so many behind it, and draws have
-    #: ``every_second()``
+    #: how many sweeps may count as one, where draws are worth little
     most_times: int = 1
+    #: (draws) -> draws: every second, the last among them
+    every_second: Callable[..., Any] = every_second
+    #: (times) -> ``advance`` where so many sweeps count as one
+    longer: Callable[..., Any] | None = None
+
+    def step(self, pace):
+        """What advances a chain at this pace: callable (state, rng, n_sweeps) -> (state, draws)."""
+        advance = self.advance if pace.times == 1 or self.longer is None else self.longer(pace.times)
+        return partial(advance, n_warmup=pace.n_warmup, thin=pace.thin)

@@ -40,6 +40,13 @@ class Progress:
             self.bar = tqdm(total=self.total, initial=self.done, unit=self.unit, desc=name, file=sys.stderr)
         return self
 
+    def goes_on_to(self, total):
+        """There is more to do than was known, if it was known."""
+        if self.total is not None:
+            self.total = total
+            if self.bar is not None:
+                self.bar.total = total
+
     def __call__(self, n_done, words=None):
         if self.bar is not None:
             self.bar.update(self.done + n_done - self.bar.n)

@@ -21,6 +21,7 @@ from .._chains.auto_draws import AutoDraws, draws_rule
 from .._chains.chain import start_chains
 from .._chains.checkpoint import SoFar, differences, open_checkpoint, package_version
 from .._chains.long_run import LongRun
+from .._chains.pace import Pace
 from .._chains.progress import CallbackSupportMixin
 from ._monitored_draws import MonitoredDraws, despite_interruption
 
@@ -36,8 +37,9 @@ class Run(NamedTuple):
 
     signature: dict[str, Any]
     chains: list
-    n_done: int  # sweeps of each chain
-    aim: int | None = None  # as in SoFar
+    n_done: int  # sweeps of each chain; this and the next two as in SoFar
+    pace: Pace
+    aim: int | None = None
 
 
 class ChainEstimator(CallbackSupportMixin, MonitoredDraws, BaseEstimator):
@@ -86,12 +88,11 @@ class ChainEstimator(CallbackSupportMixin, MonitoredDraws, BaseEstimator):
                 keep(fit)
                 return fit.r_hat_, fit.ess_
 
-            step = partial(problem.advance, n_warmup=self.n_warmup, thin=self.thin)
-            run = LongRun(self, step, rule, judge, checkpoint, problem.most_times)
-            reader = partial(self._reader, problem, step)
+            run = LongRun(self, problem, rule, judge, checkpoint)
+            reader = partial(self._reader, problem)
             so_far, was_interrupted = run.run(self._start(signature, problem.start, rule, earlier, checkpoint, reader))
         self._take_run(signature, so_far)
-        n_drawn = self._n_drawn(so_far.n_done)
+        n_drawn = so_far.n_drawn()
         self._interrupted_at_ = n_drawn if was_interrupted else None
         self._finish(partial(keep, self))
         was_interrupted = self._interrupted_at_ is not None
@@ -100,16 +101,18 @@ class ChainEstimator(CallbackSupportMixin, MonitoredDraws, BaseEstimator):
     def _finish(self, finish):
         """Do what comes after the chains, and remember whether Ctrl-C came in between."""
         if despite_interruption(finish):
-            self._interrupted_at_, self._shortfall_ = self._n_drawn(self.n_iter_), None
+            self._interrupted_at_, self._shortfall_ = self._run_.pace.n_drawn(self.n_iter_), None
 
-    def _reader(self, problem, step):
+    def _reader(self, problem):
         """A function that checks a run of the checkpoint against a fresh state, and for draws that no sweep makes."""
         rng = np.random.default_rng(0)  # whatever it starts from
         fresh = problem.start(rng)
-        _, no_draws = step(type(fresh)(*(np.array(part) for part in fresh)), rng, 0)
+        pace = Pace(self.n_warmup, self.thin)
+        _, no_draws = problem.step(pace)(type(fresh)(*(np.array(part) for part in fresh)), rng, 0)
 
         def read(run):
-            n_draws = self._n_drawn(run.n_done)
+            run.pace.check(pace, problem.most_times)
+            n_draws = run.n_drawn()
             if len(run.chains) != self.n_chains or len(run.draws) != (self.n_chains if run.n_done else 0):
                 raise ValueError(f"it has {len(run.chains)} chains, but draws of {len(run.draws)}")
             for draws in run.draws:
@@ -133,11 +136,12 @@ class ChainEstimator(CallbackSupportMixin, MonitoredDraws, BaseEstimator):
                     "that, or fit with warm_start=False"
                 )
             if found is None or found.n_done <= last.n_done:
-                found = SoFar(last.chains, self._chains_of(earlier["_draws_"]), last.n_done, last.aim)
+                found = SoFar(last.chains, self._chains_of(earlier["_draws_"]), last.n_done, last.pace, last.aim)
                 source = "warm_start=True"
         if found is None:
-            return SoFar(start_chains(as_seed_sequence(self.random_state), self.n_chains, init), [], 0)
-        n_drawn = self._n_drawn(found.n_done)
+            chains = start_chains(as_seed_sequence(self.random_state), self.n_chains, init)
+            return SoFar(chains, [], 0, Pace(self.n_warmup, self.thin))
+        n_drawn = found.n_drawn()
         if n_drawn > rule.most:
             raise ValueError(
                 f"{source} cannot discard draws: n_draws={self.n_draws}, but there are {n_drawn} already; for fewer, "
@@ -148,12 +152,9 @@ class ChainEstimator(CallbackSupportMixin, MonitoredDraws, BaseEstimator):
     def _least_ess(self):
         return draws_rule(self.n_draws).least_ess
 
-    def _n_drawn(self, n_done):
-        return max(n_done - self.n_warmup, 0) // self.thin
-
     def _take_run(self, signature, so_far):
         """Make these chains and draws this estimator's own."""
-        self._run_ = Run(signature, so_far.chains, so_far.n_done, so_far.aim)
+        self._run_ = Run(signature, so_far.chains, so_far.n_done, so_far.pace, so_far.aim)
         self.n_iter_, self._draws_ = so_far.n_done, so_far.draws
 
     def _chains_of(self, draws):

@@ -7,6 +7,13 @@ Mixtures, which may stop if there is no room, and chains in plain Python have th
 from .._base.compiled import Component, compiled, entry, helper, lower
 from ._parameter_draws import new_statistic_draws
 
+MOST_SWEEPS, MOST_NUMBERS = 8, 24_000  # that count as one; that these move together
+
+
+def most_times(n_numbers=1):
+    """Sweeps that may count as one where draws are worth little, if each of them moves so many numbers."""
+    return min(MOST_SWEEPS, max(MOST_NUMBERS // max(n_numbers, 1), 1))
+
 
 @helper
 def is_kept(sweep, n_warmup, thin):

@@ -1,19 +1,24 @@
 """Chains whose draws are worth little go on with more work behind each draw, where the sampler chooses that work."""
 
+from types import SimpleNamespace
+from typing import NamedTuple
+
 import numpy as np
 import pytest
+from sklearn.base import clone
 
-from sklearn_dpmix import PrivateDPMixture
+from sklearn_dpmix import PrivateDPMixture, PrivateExpFamilyGibbs
 from sklearn_dpmix._chains import auto_draws, chain
+from sklearn_dpmix._chains.checkpoint import NoCheckpoint, SoFar
+from sklearn_dpmix._chains.long_run import LongRun
+from sklearn_dpmix._chains.pace import Pace
+from sklearn_dpmix._chains.problem import Problem
 from sklearn_dpmix._chains.progress import Progress
 from sklearn_dpmix.datasets import make_three_normals
 from sklearn_dpmix.mechanisms import LaplaceMechanism
 from sklearn_dpmix.samplers import Interweaved, MixingMeasure
-from sklearn_dpmix.samplers.mixture import _places, _sampler, _state
 from sklearn_dpmix.samplers.mixture._auto import AutoOfRecords
 from sklearn_dpmix.samplers.mixture.measure import _starts
-from sklearn_dpmix.samplers.mixture.measure._walk_atoms import N_SWEEPS, TIMES
-from sklearn_dpmix.samplers.mixture.measure._walk_state import new_state
 
 RECORDS = LaplaceMechanism(epsilon=20.0, bounds=(-10, 10))
 RELEASE = RECORDS.privatize(make_three_normals(60, random_state=0)[0], random_state=1)
@@ -26,7 +31,7 @@ def fitted(**parameters):
 
 
 def times(model):
-    return [int(one.state.ints[TIMES]) for one in model._run_.chains]
+    return model._run_.pace.times
 
 
 def assert_same(one, other):
@@ -55,34 +60,51 @@ def never_enough(monkeypatch):
     monkeypatch.setattr(auto_draws, "WORTH_ESS", np.inf)
 
 
-def fitted_where_two_count_as_one(where=_starts, new_state=new_state, times=TIMES, **parameters):
-    def slowed(*args, **named):
-        state = new_state(*args, **named)
-        state.ints[times] = 2
-        return state
+class Numbered(NamedTuple):
+    """Numbers of the sweeps that left a draw; as a state, of the last sweep."""
 
-    with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(where, "new_state", slowed)
-        return fitted(**parameters)
+    sweep: np.ndarray
 
 
-def test_two_sweeps_that_count_as_one_are_as_thinned():
-    """Catches sweeps that are lost or kept twice where several count as one."""
-    assert_same(fitted_where_two_count_as_one(), fitted(n_warmup=40, thin=2))
+def count(state, rng, n_sweeps, n_warmup, thin):
+    sweeps = state.sweep[0] + 1 + np.arange(n_sweeps)
+    state.sweep[0] += n_sweeps
+    return state, Numbered(sweeps[(sweeps > n_warmup) & ((sweeps - n_warmup) % thin == 0)])
+
+
+@pytest.mark.parametrize("n_draws", [32, 37])
+def test_sweeps_that_count_as_one_are_as_thinned(never_enough, n_draws):
+    """Catches draws that are lost, kept twice or out of step where the work behind each is doubled."""
+    problem = Problem(None, None, count, None, most_times=8)
+    estimator = SimpleNamespace(n_jobs=1, n_chains=2, verbose=0)
+    rule, nothing = auto_draws.FixedDraws(n_draws), ({"x": 2.0}, {"x": 1.0})
+    chains = chain.start_chains(np.random.SeedSequence(0), 2, lambda rng: Numbered(np.zeros(1, np.int64)))
+    run = LongRun(estimator, problem, rule, lambda so_far: nothing, NoCheckpoint())
+    so_far, was_interrupted = run.run(SoFar(chains, [], 0, Pace(20, 3)))
+    pace = so_far.pace
+    assert not was_interrupted and (pace.times, pace.thin) == (8, 24) and -24 < pace.n_warmup - 20 <= 0
+    for one, draws in zip(so_far.chains, so_far.draws, strict=True):
+        assert one.state.sweep == so_far.n_done == pace.n_warmup + 24 * n_draws
+        np.testing.assert_array_equal(draws.sweep, pace.n_warmup + 24 * np.arange(1, n_draws + 1))
 
 
 def test_where_there_are_excursions_they_are_longer(monkeypatch):
     """Twice as long, in place of twice as many: the look at all nodes that ends each takes as long as many moves."""
     monkeypatch.setattr(_starts, "SET_OUT", 0)  # excursions from where chains begin
-    slowed = fitted_where_two_count_as_one(sampler=GoesFar(n_moves=20))
+    with monkeypatch.context() as patch:
+        found = GoesFar.summarise
+        patch.setattr(GoesFar, "summarise", lambda self, *args: self.longer(found(self, *args), 2))
+        longer = fitted(sampler=GoesFar(n_moves=20))
     monkeypatch.setattr(GoesFar, "apart", 4)
     monkeypatch.setattr(GoesFar, "length", 40)
-    assert_same(slowed, fitted(sampler=GoesFar(n_moves=20), n_warmup=40, thin=2))
+    assert_same(longer, fitted(sampler=GoesFar(n_moves=20)))
 
 
 def test_longer_excursions_do_not_depend_on_blocks(never_enough, monkeypatch):
+    asked, longer = [], GoesFar.longer
+    monkeypatch.setattr(GoesFar, "longer", lambda self, seen, times: asked.append(times) or longer(self, seen, times))
     whole = fitted(sampler=GoesFar(n_moves=20))
-    assert times(whole) == [16, 16] and whole._run_.chains[0].state.ints[N_SWEEPS] == 16 * 51
+    assert times(whole) == 16 and set(asked) == {1, 2, 4, 8, 16}
     monkeypatch.setattr(chain, "BLOCK_SECONDS", 1e-9)  # a sweep a block
     assert_same(fitted(sampler=GoesFar(n_moves=20)), whole)
 
@@ -90,21 +112,20 @@ def test_longer_excursions_do_not_depend_on_blocks(never_enough, monkeypatch):
 def test_draws_of_little_worth_get_more_work(never_enough, monkeypatch):
     """As many draws as asked for, the first of them are of the run that was judged; there is a limit."""
     model = fitted()
-    assert times(model) == [8, 8] and model.n_clusters_draws_.shape == (2, 31) and model.n_iter_ == 51
-    assert model._run_.chains[0].state.ints[N_SWEEPS] == 8 * 51
+    assert times(model) == 8 and model.n_clusters_draws_.shape == (2, 31)
     assert_same(model, fitted(n_jobs=2))
     monkeypatch.setattr(auto_draws, "FIRST_LOOK", 100)  # nobody judges
     first = fitted()
-    kept = first.n_clusters_draws_[:, 1::2][:, 1::2][:, 1::2]  # a half of a half of a half
+    kept = first.n_clusters_draws_[:, ::8]  # a half of a half of a half
     np.testing.assert_array_equal(model.n_clusters_draws_[:, : kept.shape[1]], kept)
 
 
 def test_who_says_how_much_work_gets_that(never_enough):
-    assert times(fitted(sampler=MixingMeasure(n_moves=20))) == [1, 1]
+    assert times(fitted(sampler=MixingMeasure(n_moves=20))) == 1
     few = auto_draws.AutoDraws(max_draws=31)
     with pytest.warns(RuntimeWarning, match="stopped by max_draws"):
-        assert times(fitted(n_draws=few)) == [1, 1]
-    assert times(fitted(n_draws=19)) == [1, 1]  # too few to judge
+        assert times(fitted(n_draws=few)) == 1
+    assert times(fitted(n_draws=19)) == 1  # too few to judge
 
 
 def test_an_interrupted_run_goes_on_where_it_was(never_enough, monkeypatch, tmp_path):
@@ -134,36 +155,33 @@ def test_a_warm_start_keeps_the_work(never_enough):
     model = fitted(warm_start=True)
     before = model.n_clusters_draws_
     model.set_params(n_draws=40).fit(RELEASE)
-    assert times(model) == [8, 8] and model.n_iter_ == 60
+    assert times(model) == 8 and model._run_.pace.n_drawn(model.n_iter_) == 40
     np.testing.assert_array_equal(model.n_clusters_draws_[:, :31], before)
 
 
-@pytest.mark.parametrize("wrong", [0, 32])
-def test_a_state_with_other_work_is_refused(wrong):
-    state = fitted()._run_.chains[0].state
-    state.restored(state, 51)
-    ints = np.array([*state.ints[:TIMES], wrong])
-    with pytest.raises(ValueError, match="ints"):
-        state._replace(ints=ints).restored(state, 51)
-
-
-# --- samplers that keep a record for each release ---
-
-
-def test_two_sweeps_of_records_that_count_as_one_are_as_thinned():
-    slowed = fitted_where_two_count_as_one(_sampler, _state.new_state, _places.TIMES, sampler=Interweaved())
-    assert_same(slowed, fitted(sampler=Interweaved(), n_warmup=40, thin=2))
+@pytest.mark.parametrize(
+    "wrong", [(20, 3, 3), (20, 16, 16), (20, 1, 2), (18, 2, 2), (21, 1, 1), (24, 2, 2), (20, 0, 0)]
+)
+def test_a_pace_that_no_run_has_is_refused(wrong):
+    for right in ((20, 1, 1), (20, 8, 8), (17, 4, 4)):
+        Pace(*right).check(Pace(20, 1), 8)
+    with pytest.raises(ValueError, match="leave a draw"):
+        Pace(*wrong).check(Pace(20, 1), 8)
 
 
 def test_draws_of_records_get_more_work_where_auto_chose(never_enough, tmp_path):
     model = fitted(sampler=AutoOfRecords(), checkpoint=tmp_path / "run")
-    ints = model._run_.chains[0].state.ints
-    assert isinstance(model.sampler_, Interweaved) and model.n_clusters_draws_.shape == (2, 31)
-    assert (ints[_places.TIMES], ints[_places.N_SWEEPS]) == (8, 8 * 51)
+    assert isinstance(model.sampler_, Interweaved) and model.n_clusters_draws_.shape == (2, 31) and times(model) == 8
     assert_same(fitted(sampler=AutoOfRecords(), checkpoint=tmp_path / "run"), model)
-    assert fitted(sampler=Interweaved())._run_.chains[0].state.ints[_places.TIMES] == 1
+    assert times(fitted(sampler=Interweaved())) == 1
     assert [model.sampler_.most_times(np.zeros(n)) for n in (3000, 10_000, 30_000)] == [8, 2, 1]
-    for wrong in (0, 16):
-        other = np.array([*ints[: _places.TIMES], wrong, *ints[_places.TIMES + 1 :]])
-        with pytest.raises(ValueError, match="ints"):
-            model._run_.chains[0].state._replace(ints=other).restored(model._run_.chains[0].state, 51)
+
+
+def test_draws_of_sums_get_more_work(never_enough, tmp_path):
+    sums = LaplaceMechanism(scale=2.0)
+    model = PrivateExpFamilyGibbs(sums, family="binomial", n_records=20, n_chains=2, n_warmup=20, random_state=0)
+    model = model.set_params(n_draws=31, checkpoint=tmp_path / "run").fit([13.0])
+    assert times(model) == 8 and model.theta_draws_.shape[:2] == (2, 31)
+    again = clone(model).fit([13.0])
+    np.testing.assert_array_equal(again.theta_draws_, model.theta_draws_)
+    assert times(model.set_params(n_draws=19, checkpoint=None).fit([13.0])) == 1

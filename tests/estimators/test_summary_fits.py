@@ -237,7 +237,7 @@ def test_partial_fit_goes_on_with_the_chains(monkeypatch):
     mixing = fitted.mixing_._lower()
     start = sampler.with_dust(SimpleNamespace(law=law, masses=masses_of(mixing), start=lambda: None), state)
     kept = state.dust_mass[:n_dust] > cut
-    assert start.ints.tolist() == [n + kept.sum(), 0, 0, 1]
+    assert start.ints.tolist() == [n + kept.sum(), 0, 0]
     np.testing.assert_array_equal(start.mass[:n], state.mass[:n])
     np.testing.assert_array_equal(start.place[n : n + kept.sum()], state.dust_place[:n_dust][kept])
     assert start.mass.size >= 2 * start.ints[0]

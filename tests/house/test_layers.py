@@ -77,7 +77,7 @@ FILES = {
     "_releases.nodes_of_scales": {"_releases.nodes", "_releases.nodes_of_several"},
     "_releases.nodes_of_several": {"_releases.nodes"},
     "_releases.fine_cells": {"_base", "_releases.nodes"},
-    "_chains.checkpoint": {"__init__", "_base", "_chains.chain"},  # of the package: its version
+    "_chains.checkpoint": {"__init__", "_base", "_chains.chain", "_chains.pace"},  # of the package: its version
     "samplers._driver": {"_base", "samplers._parameter_draws"},
     "samplers._parameter_draws": set(),
     "samplers._proposal": {"_base"},

@@ -210,6 +210,7 @@ def headers(header):
     for key, values in {
         "n_done": (-1, 0, 4, 2**40, 1.5, "5", None, True),
         "aim": (-1, 1.5, "x"),
+        "pace": ([], [0, 1, 1], [2, 1], [2, 1, 1, 1], [2, 0, 0], [2, 2, 1], [2, 16, 16], [2, 1.0, 1], "pace", None),
         "state": (["sklearn_dpmix.samplers.mixture._run", "Draws"], ["numpy", "ndarray"], None),
         "draws": (None, ["sklearn_dpmix._chains.chain", "Chain"]),
         "rng_states": ([], header["rng_states"][:1], [{}, {}], [1, 2], header["rng_states"] * 2),

@@ -82,7 +82,7 @@ class PrivateExpFamilyGibbs(ChainEstimator):
         "exact": no approximation; "normal": the hidden statistic s is taken to be normal given θ; "auto": exact if that
         is affordable.  See Notes.
     n_chains, n_warmup, n_draws, thin, n_jobs, random_state, warm_start, checkpoint, verbose :
-        As in :class:`PrivateDPMixture`.
+        As in :class:`PrivateDPMixture`; ``n_draws`` that are worth little get up to eight times the work.
 
     Attributes
     ----------

@@ -14,7 +14,7 @@ from ...mechanisms import LaplaceMechanism
 from ...models import Multinomial
 from ...models._family_records import RECORD_MODELS
 from ...queries import NoisyCount
-from ...samplers._driver import advance_sampler
+from ...samplers._driver import advance_sampler, most_times
 from ...samplers.augmentation._augmented_state import N_RECORDS, restored_augmentation, start_augmentation
 from ...samplers.augmentation._family_sums import FamilyAugmentation
 from ...samplers.augmentation._number import counting
@@ -140,7 +140,8 @@ def records_engine(problem, found):
     values = sampler._lower(), value, channel, counting(n_records)._lower()
     init = partial(start_augmentation, model, value, start, most, S, None)
     advance, restored = partial(advance_augmentation, values, S, count), partial(restored_records, model, value)
-    return Engine("exact", Problem(S, init, advance, restored, partial(check_draws, problem, None)), record_moves)
+    checks = restored, partial(check_draws, problem, None)
+    return Engine("exact", Problem(S, init, advance, *checks, most_times(start)), record_moves)
 
 
 def restored_records(model, value, state, fresh, n_sweeps):
@@ -165,7 +166,7 @@ def statistic_engine(approximation, sampler, value, model, problem, init):
     advance = partial(advance_sampler, (value, model, channel, counter), S, C, problem.family.n_params)
     restored = partial(sampler.restored, model, bool(problem.n_known), problem.mechanism is None)
     check = partial(check_draws, problem, sampler)
-    return Engine(approximation, Problem(problem.S, init, advance, restored, check), theta_moves)
+    return Engine(approximation, Problem(problem.S, init, advance, restored, check, most_times()), theta_moves)
 
 
 def check_draws(problem, sampler, draws):

@@ -15,7 +15,7 @@ from ..._chains.problem import Problem
 from ...models._regression_model import ClampedRegression
 from ...models._regression_moments import MomentRegression
 from ...queries import NoisyCount
-from ...samplers._driver import advance_sampler
+from ...samplers._driver import advance_sampler, most_times
 from ...samplers._parameter_draws import ThetaDraws
 from ...samplers.augmentation import _regression_paths as paths
 from ...samplers.augmentation._augmented_state import (
@@ -101,7 +101,7 @@ class GivenDesign:
         advance = partial(advance_sampler, values, S, C, len(self.prior.mean) + 1)
         squares = query.value_range(1)[0] == 0.0
         check = partial(check_draws, query.n_features, squares, model.n_records or None)
-        self.posed = Problem(S, init, advance, partial(restored_moments, values[1]), check)
+        self.posed = Problem(S, init, advance, partial(restored_moments, values[1]), check, most_times())
 
     def keep(self, fit):
         p, floats = fit.n_features_in_, fit._state_floats()
@@ -186,7 +186,8 @@ class ImputedRecords:
         known = None if isinstance(n_records, NoisyCount) else n_records
         squares = query.value_range(1)[0] == 0.0
         check = partial(check_draws, query.n_features, squares, known, law=self.model.x)
-        self.posed = Problem(S, init, advance, partial(self._restored, values[1]), check)
+        most = most_times(start) if fit.interweave else 1
+        self.posed = Problem(S, init, advance, partial(self._restored, values[1]), check, most)
 
     def _restored(self, model, state, fresh, n_sweeps):
         state = restored_augmentation(model, state, fresh, n_sweeps)

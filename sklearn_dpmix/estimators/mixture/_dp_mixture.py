@@ -72,7 +72,7 @@ class PrivateDPMixture(PopulationMixin, PrivatisedRecordsMixin, ClusterMixin, De
         Draws kept of each chain; "auto": until there are enough, see :class:`AutoDraws`.  Where 500 or more leave an
         R-hat above 1.01 or fewer effective draws than a tenth of them, a sampler that chooses the work behind a draw
         (``MixingMeasure`` up to sixteen times, ``Interweaved`` up to eight where "auto" chose it) doubles it: half of
-        the draws go, and others are drawn for them.
+        the draws go, and others are drawn for them, each ``2 * thin`` sweeps after the last; and so on.
     thin : int, default=1
         Sweeps for one draw.
     n_jobs : int, optional

@@ -7,6 +7,7 @@ import numpy as np
 
 from ..._chains.problem import Problem
 from ...mechanisms import NoNoise
+from ...samplers.mixture._run import Draws
 from ...samplers.mixture._sampler import check_concentration
 
 
@@ -57,9 +58,21 @@ class MixtureProblem:
         """The problem; chains start where earlier ones ended, if there are some."""
         sampler, checked = self.sampler, (self.values, self.seen, self.kernel, self.mixing)
         start = self._start if chains is None else partial(self._continued, cycle(chains))
-        advance = partial(_advance, sampler, self.values, self.seen)
         restored = partial(sampler.restored, *checked)
-        return Problem(self.release.data(), start, advance, restored, self._check_draws, sampler.most_times(self.seen))
+        return Problem(
+            self.release.data(),
+            start,
+            self._longer(1),
+            restored,
+            self._check_draws,
+            sampler.most_times(self.seen),
+            Draws.every_second,
+            self._longer,
+        )
+
+    def _longer(self, times):
+        """What advances chains where so many sweeps count as one."""
+        return partial(_advance, self.sampler, self.values, self.sampler.longer(self.seen, times))
 
     def _start(self, rng):
         guess = None  # these are records, and not kept: they are as large as the release

@@ -12,15 +12,15 @@ from ..._base.acceptance import ACCEPTED, PROPOSED
 from ..._base.compiled import compiled, helper, lower
 from ..._base.parameters import is_integer
 from ..._base.typing import Array
+from .._driver import most_times
 from ._neal5 import urn_sweep
 from ._places import AFTER_GIBBS, AFTER_URN, GIBBS, N_SLOTS, STAGE, URN, URN_RATE
 from ._reuse import ReUse, reuse_pass
-from ._state import MOST_SWEEPS, compact, update_clusters
+from ._state import compact, update_clusters
 from .moves._noncentred import log_weight_gain, move_records, noncentred_moves
 from .moves._split_merge import sort_records, split_merge
 
 REVERSE_SHARE = 0.8
-MOST_NUMBERS = 24_000  # that sweeps which count as one move together
 
 
 class Interweaved(ReUse):
@@ -63,7 +63,7 @@ class Interweaved(ReUse):
             raise ValueError(f"{type(self).__name__}: n_split_merge must be a non-negative integer, {given}")
 
     def most_times(self, seen: Array) -> int:
-        return min(MOST_SWEEPS, max(MOST_NUMBERS // max(seen.size, 1), 1)) if self.chooses_work else 1
+        return most_times(seen.size) if self.chooses_work else 1
 
     def _lower(self, **context):
         return lower(type(self), {"n_aux": 1, "n_tries": float(self.n_split_merge)})

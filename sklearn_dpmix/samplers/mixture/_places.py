@@ -26,7 +26,7 @@ N_BINS = 32
 _ints = Room()
 N_SLOTS, N_FREE, N_CLUSTERS = _ints.take(), _ints.take(), _ints.take()
 CURSOR = _ints.take()  # where a sweep that ran out of slots continues
-N_SWEEPS, TIMES = _ints.take(), _ints.take()  # how many of them count as one
+N_SWEEPS = _ints.take()
 STAGE = _ints.take()  # what that sweep has done
 N_INTS = _ints.size
 

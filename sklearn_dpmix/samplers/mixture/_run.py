@@ -8,7 +8,7 @@ import numpy as np
 from ..._base.compiled import entry, helper
 from ..._base.restore import require, require_range
 from .._driver import is_kept, n_kept
-from ._places import CONCENTRATION, N_CLUSTERS, N_SLOTS, N_SWEEPS, NOT_BEGUN, STAGE, TIMES
+from ._places import CONCENTRATION, N_CLUSTERS, N_SLOTS, N_SWEEPS, NOT_BEGUN, STAGE
 from ._state import MAX_SLOTS, grow, twice, update_clusters
 
 #: A draw's mixing measure is cut where less than this mass is left: one more atom (in densities: the base measure)
@@ -34,8 +34,8 @@ class Draws(NamedTuple):
     outside: np.ndarray = np.zeros(0)
 
     def every_second(self):
-        """The second of these draws, the fourth, and so on."""
-        kept = np.arange(len(self.n_atoms)) % 2 == 1
+        """Every second of these draws, the last among them."""
+        kept = np.arange(len(self.n_atoms))[::-1] % 2 == 0
         rows, outside = np.repeat(kept, self.n_atoms), kept[: len(self.outside)]
         return Draws(*(part[kept] for part in self[:3]), self.weights[rows], self.theta[rows], self.outside[outside])
 
@@ -147,8 +147,7 @@ def run_block(values, Z, state, rng, n_sweeps, n_warmup, thin, record_pass=None)
     Where a block ends does not matter: everything that a sweep depends on is in ``state`` and ``rng``.  A sweep that
     stops for something other than slots is helped by ``record_pass(state, rng)``, which returns whether that was it.
     """
-    done, times = int(state.ints[N_SWEEPS]), int(state.ints[TIMES])
-    n_sweeps, n_warmup, thin = times * n_sweeps, times * n_warmup, times * thin
+    done = int(state.ints[N_SWEEPS])
     n_draws = n_kept(done, n_sweeps, n_warmup, thin)
     n_rows, n_params = 16 * n_draws + MAX_ATOMS, state.theta.shape[1] - int(getattr(values[1], "n_cached", 0))
     counts = np.zeros((2, n_draws), np.int64)

@@ -82,8 +82,12 @@ class MixtureSampler(Component):
         return lower(type(self), {"n_aux": 1})
 
     def most_times(self, seen: Any) -> int:
-        """Sweeps that may count as one, where draws are worth little: if several, its states have ``slowed``."""
+        """Sweeps that may count as one, where draws are worth little."""
         return 1
+
+    def longer(self, seen: Any, times: int) -> Any:
+        """What chains see of the release where so many sweeps count as one."""
+        return seen
 
     @property
     def label(self) -> str:

@@ -12,7 +12,6 @@ import numpy as np
 from ..._base.acceptance import require_acceptance
 from ..._base.compiled import helper
 from ..._base.restore import require, require_finite, require_range, same_layout
-from ..._base.sweeps import require_sweeps, slowed
 from ._places import (
     CURSOR,
     KERNEL_STEPS,
@@ -27,11 +26,9 @@ from ._places import (
     N_SWEEPS,
     NOT_BEGUN,
     STAGE,
-    TIMES,
 )
 
 MAX_SLOTS = 2**20
-MOST_SWEEPS = 8  # that count as one
 
 
 class State(NamedTuple):
@@ -61,7 +58,7 @@ class State(NamedTuple):
         state = same_layout(fresh, self)
         n, capacity, ints, floats = state.alloc.size, state.counts.size, state.ints, state.floats
         n_slots, n_free = ints[N_SLOTS], ints[N_FREE]
-        require_sweeps(ints[N_SWEEPS:], n_sweeps, MOST_SWEEPS)
+        require(ints[N_SWEEPS] == n_sweeps, "ints", f"says {ints[N_SWEEPS]} sweeps, not {n_sweeps}")
         require(ints[STAGE] == (0 if n_sweeps else NOT_BEGUN), "ints", "is from an unfinished sweep")
         require(ints[CURSOR] == 0, "ints", "is from an unfinished sweep")
         require_range(1, capacity, ints=n_slots)
@@ -81,16 +78,13 @@ class State(NamedTuple):
         require_range(0.0, 1e300, floats=floats[KERNEL_TUNED])
         return state
 
-    def slowed(self, n_sweeps, most):
-        return slowed(self, N_SWEEPS, n_sweeps, most)
-
 
 def new_state(n_records, n_auxiliary, n_features, n_params, n_stats, *, levels=False, order=False, capacity=32):
     """Return a state with every record in slot 0 and nothing drawn yet."""
     counts = np.zeros(capacity)
     counts[0] = n_records
     ints = np.zeros(N_INTS, dtype=np.int64)
-    ints[N_SLOTS] = ints[N_CLUSTERS] = ints[TIMES] = 1
+    ints[N_SLOTS] = ints[N_CLUSTERS] = 1
     ints[STAGE] = NOT_BEGUN
     floats = np.zeros(N_FLOATS)
     return State(

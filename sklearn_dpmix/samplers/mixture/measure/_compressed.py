@@ -102,6 +102,12 @@ class Compressed(NamedTuple):
         law[N_MOVES], few.law[IS_EXCURSION] = n_moves, 1.0
         return self._replace(law=law, few=few, apart=apart)
 
+    def with_longer(self, times):
+        """With excursions so many times as long."""
+        law = self.few.law.copy()
+        law[N_MOVES] = round(times * law[N_MOVES])
+        return self._replace(few=self.few._replace(law=law))
+
     def sheet(self):
         """The sheet that glides go along, if there are any."""
         if self.glides is None:

@@ -69,9 +69,7 @@ class ChoiceOfFew:
         times = min(sweeps_a_draw(draws, seen.few) / A_DRAW, seen.chart.longest)
         if times <= 1.0:
             return seen
-        law = seen.few.law.copy()
-        law[N_MOVES] = round(times * law[N_MOVES])
-        longer = seen._replace(few=seen.few._replace(law=law))
+        longer = seen.with_longer(times)
         return longer if self.share_taken(values, longer, rng) >= LEAST_TAKEN else seen
 
     def share_taken(self: Any, values: Any, seen: Any, rng: np.random.Generator) -> float:

@@ -6,7 +6,7 @@ from typing import Any
 import numpy as np
 
 from ...._base.restore import require, require_range
-from ._walk_atoms import CUT, LARGEST, N_ATOMS, N_DUST, N_SWEEPS, STIFFNESS, TIMES
+from ._walk_atoms import CUT, LARGEST, N_ATOMS, N_DUST, N_SWEEPS, STIFFNESS
 from ._walk_likelihood import LEAST_DENSITY
 from ._walk_state import MAX_ATOMS, grow, new_state, write_back
 
@@ -105,7 +105,7 @@ class Starts:
         while fresh.mass.size < 2 * n:
             fresh = grow(fresh)
         fresh.mass[:n], fresh.place[:n] = mass[chosen], place[chosen]
-        fresh.ints[N_ATOMS], fresh.ints[TIMES], fresh.floats[:] = n, state.ints[TIMES], (value, state.floats[1])
+        fresh.ints[N_ATOMS], fresh.floats[:] = n, (value, state.floats[1])
         return fresh
 
     def restored(

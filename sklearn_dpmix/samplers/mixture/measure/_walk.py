@@ -28,14 +28,13 @@ from ._walk_atoms import (
     N_MOVES,
     N_SWEEPS,
     OUTSIDE,
-    TIMES,
     TOTAL,
     n_all,
     number,
 )
 from ._walk_draws import keep_draw
 from ._walk_likelihood import refresh, refresh_stale
-from ._walk_state import MAX_ATOMS, MOST_SWEEPS, grow, new_state, write_back
+from ._walk_state import MAX_ATOMS, grow, new_state, write_back
 from ._ways import ways_of
 from ._which_chart import chart_and_masses, chart_kind, law_of
 
@@ -47,6 +46,7 @@ N_TOGETHER, MOVES_BESIDE = 2, 300  # sweeps between glides, and moves in each
 N_FAMILY = 100  # components by which points for glides are chosen
 WORTH_GLIDING = 3.0  # times as many moves as there may be, from which on glides over many points are worth their time
 LOOK_AGAIN = 5.0  # times as many moves, from which on another trial run sees what glides or excursions do
+MOST_SWEEPS = 16  # that count as one, as excursions so many times as long do; half as many where there are none
 MOST_WORK_A_SWEEP = 4e6  # moves, times nodes and features, where several sweeps count as one
 
 
@@ -125,6 +125,10 @@ class MixingMeasure(NodeLayout, ChoiceOfFew, Starts, MixtureSampler):
         work = max(seen.law[N_MOVES] * seen.nodes[:-1].size, 1.0)
         most = MOST_SWEEPS if seen.few is not None else MOST_SWEEPS // 2
         return 1 if self.n_moves is not None else int(min(most, max(MOST_WORK_A_SWEEP / work, 1.0)))
+
+    def longer(self, seen: Compressed, times: int) -> Compressed:
+        """With longer excursions, in place of more of them, at each of whose ends all nodes are looked at."""
+        return seen if seen.few is None else seen.with_longer(times)._replace(apart=times * seen.apart)
 
     def check(self) -> None:
         if self.n_moves is not None:
@@ -227,10 +231,7 @@ class MixingMeasure(NodeLayout, ChoiceOfFew, Starts, MixtureSampler):
     def advance(
         self, values: Any, Z: Any, state: Any, rng: np.random.Generator, n_sweeps: int, n_warmup: int, thin: int
     ) -> Any:
-        times, done, every = state.ints[TIMES], int(state.ints[N_SWEEPS]), Z.every(n_warmup)
-        longer = 1 if Z.few is None else int(times)  # excursions in place of more of them, at each of whose ends
-        apart = longer * Z.apart  # all nodes are looked at
-        n_sweeps, n_warmup, thin = (int(times * n) for n in (n_sweeps, n_warmup, thin))
+        done, every, apart = int(state.ints[N_SWEEPS]), Z.every(n_warmup), Z.apart
         filled, stop, until = np.zeros(2, np.int64), NO_ROOM, done + n_sweeps
         (channel, chart), sheet = Z.compiled(), Z.sheet()
         over = (channel, chart), None if Z.few is None else Z.few.compiled()
@@ -238,8 +239,6 @@ class MixingMeasure(NodeLayout, ChoiceOfFew, Starts, MixtureSampler):
         draws = new_draws(n_draws, 32 * n_draws + 4 * state.mass.size, Z.chart, Z.outside is not None)
         while stop != DONE:
             walk, few = Z.walk(state), None if Z.few is None else Z.few.walk(state)
-            if few is not None:
-                few.law[N_MOVES] *= longer
             stop, sweep = DONE, int(walk.law[N_SWEEPS])
             while stop == DONE and sweep < until:  # a few at a time where glides or an excursion follow
                 sweep = min(until, sweep - sweep % apart + apart) if apart else until

@@ -6,7 +6,6 @@ from ...._base.compiled import apart, helper
 
 # a state's ints
 N_ATOMS, N_DUST, N_SWEEPS = range(3)
-TIMES = 3  # of a state's ints, which a walk does without: sweeps that count as one
 # a walk's law: its ints as floats, and the others; then what its chart says of each feature
 CONCENTRATION, TOTAL, LOG_LIKELIHOOD, N_RECORDS, CUT, N_MOVES = range(3, 9)  # the first: what masses have at random
 OUTSIDE, OUTSIDE_A, OUTSIDE_B = range(9, 12)  # the mass of those outside of the mixture (``_outside``), and its prior

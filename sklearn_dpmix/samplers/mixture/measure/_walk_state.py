@@ -11,8 +11,7 @@ from typing import NamedTuple
 import numpy as np
 
 from ...._base.compiled import Component, compiled, lower
-from ...._base.restore import require_finite, require_range, same_layout
-from ...._base.sweeps import require_sweeps, slowed
+from ...._base.restore import require, require_finite, require_range, same_layout
 from ._walk_atoms import (
     BY_RESIDUALS,
     CONCENTRATION,
@@ -27,7 +26,6 @@ from ._walk_atoms import (
 from ._walk_likelihood import refresh_stale, with_digits
 
 MAX_ATOMS = 2**14
-MOST_SWEEPS = 16  # that count as one, as excursions so many times as long do; half as many where there are none
 
 
 class MeasureState(NamedTuple):
@@ -48,16 +46,13 @@ class MeasureState(NamedTuple):
             fresh = grow(fresh)
         state = same_layout(fresh, self)
         n, n_dust = state.ints[N_ATOMS], state.ints[N_DUST]
-        require_sweeps(state.ints[N_SWEEPS:], n_sweeps, MOST_SWEEPS)
+        require(state.ints[N_SWEEPS] == n_sweeps, "ints", f"says {state.ints[N_SWEEPS]} sweeps, not {n_sweeps}")
         require_range(1, state.mass.size - 1, ints=n)
         require_range(0, state.mass.size - 1, ints=n_dust)
         require_finite(place=state.place, dust_place=state.dust_place, mass=state.mass, dust_mass=state.dust_mass)
         require_finite(records=state.records)
         require_range(0.0, LARGEST_OUTSIDE, floats=state.floats[1])
         return state
-
-    def slowed(self, n_sweeps, most):
-        return slowed(self, N_SWEEPS, n_sweeps, most)
 
 
 def new_state(n_coordinates, capacity=64, records=None):
@@ -67,7 +62,7 @@ def new_state(n_coordinates, capacity=64, records=None):
         place=np.zeros((capacity, n_coordinates)),
         dust_mass=np.zeros(capacity),
         dust_place=np.zeros((capacity, n_coordinates)),
-        ints=np.array([0, 0, 0, 1]),
+        ints=np.zeros(3, np.int64),
         floats=np.array([1.0, 0.0]),
         records=np.zeros((0, 0)) if records is None else records,
     )
