@@ -18,9 +18,9 @@ class Pace(NamedTuple):
         return self.n_warmup + n_draws * self.thin
 
     def slower(self, n_done):
-        """The pace at which, after the last of so many sweeps left a draw, every second draw is left out."""
-        kept = (self.n_drawn(n_done) + 1) // 2
-        return Pace(n_done - 2 * self.thin * kept, 2 * self.thin, 2 * self.times)
+        """The pace at which every second draw of so many sweeps is left out, but not the last."""
+        n_drawn = self.n_drawn(n_done)
+        return Pace(self.n_sweeps(-(n_drawn % 2)), 2 * self.thin, 2 * self.times)
 
     def check(self, asked, most_times):
         """Raise ValueError unless a run that was to have the pace ``asked`` may have this one."""

@@ -10,6 +10,7 @@ from sklearn.base import clone
 from sklearn_dpmix import PrivateDPMixture, PrivateExpFamilyGibbs
 from sklearn_dpmix._chains import auto_draws, chain
 from sklearn_dpmix._chains.checkpoint import NoCheckpoint, SoFar
+from sklearn_dpmix._chains.draws import join
 from sklearn_dpmix._chains.long_run import LongRun
 from sklearn_dpmix._chains.pace import Pace
 from sklearn_dpmix._chains.problem import Problem
@@ -72,17 +73,23 @@ def count(state, rng, n_sweeps, n_warmup, thin):
     return state, Numbered(sweeps[(sweeps > n_warmup) & ((sweeps - n_warmup) % thin == 0)])
 
 
-@pytest.mark.parametrize("n_draws", [32, 37])
-def test_sweeps_that_count_as_one_are_as_thinned(never_enough, n_draws):
-    """Catches draws that are lost, kept twice or out of step where the work behind each is doubled."""
+@pytest.mark.parametrize(("n_draws", "stop"), [(32, 0), (37, 0), (20, 61), (21, 62)])
+def test_sweeps_that_count_as_one_are_as_thinned(never_enough, n_draws, stop):
+    """Catches draws that are lost, kept twice or out of step where the work behind each is doubled.
+
+    A run that was stopped between two draws may be found slow before it makes another sweep.
+    """
     problem = Problem(None, None, count, None, most_times=8)
     estimator = SimpleNamespace(n_jobs=1, n_chains=2, verbose=0)
     rule, nothing = auto_draws.FixedDraws(n_draws), ({"x": 2.0}, {"x": 1.0})
+    asked, done = Pace(20, 3), 20 * (stop > 0) + stop
     chains = chain.start_chains(np.random.SeedSequence(0), 2, lambda rng: Numbered(np.zeros(1, np.int64)))
+    chains, blocks, _ = chain.run_chains(chains, problem.step(asked), done)
     run = LongRun(estimator, problem, rule, lambda so_far: nothing, NoCheckpoint())
-    so_far, was_interrupted = run.run(SoFar(chains, [], 0, Pace(20, 3)))
+    so_far, was_interrupted = run.run(SoFar(chains, [join(own) for own in blocks if own], done, asked))
     pace = so_far.pace
-    assert not was_interrupted and (pace.times, pace.thin) == (8, 24) and -24 < pace.n_warmup - 20 <= 0
+    assert not was_interrupted and (pace.times, pace.thin) == (8, 24)
+    pace.check(asked, 8)
     for one, draws in zip(so_far.chains, so_far.draws, strict=True):
         assert one.state.sweep == so_far.n_done == pace.n_warmup + 24 * n_draws
         np.testing.assert_array_equal(draws.sweep, pace.n_warmup + 24 * np.arange(1, n_draws + 1))

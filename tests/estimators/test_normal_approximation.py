@@ -401,13 +401,13 @@ def test_bad_parameters(parameters, message):
 
 @pytest.mark.slow
 def test_draws_are_as_far_from_the_truth_as_they_say():
-    """Squared distances over twenty releases, in the draws' own covariances: χ² with 3 degrees of freedom each.
+    """Squared distances over forty releases, in the draws' own covariances: χ² with 3 degrees of freedom each.
 
     Catches draws without the noise of the gradient, and draws of three times it.
     """
     rng, truth, noises = np.random.default_rng(9), np.array([2.0, -1.0, -0.5]), (1.0, 0.01, 3.0)
     sampler, distances = PrivateNormalApproximation(n_draws=400), np.zeros(3)
-    for seed in range(20):
+    for seed in range(40):
         X, y = rows(5000, seed=[9, seed])
         model = DPLogisticRegressionMCMC(GaussianMechanism(epsilon=0.5, delta=1e-6), data_norm=1.0, sampler=sampler)
         model.set_params(prior_sigma=2.0)  # of light tails: covariances of draws are to say how far they go
@@ -419,7 +419,7 @@ def test_draws_are_as_far_from_the_truth_as_they_say():
             found.append(NormalPosterior(wrong, model.sampler_.model, len(X)).draws(rng, 400))
         errors = [np.linalg.solve(np.linalg.cholesky(np.cov(draws.T)), draws.mean(axis=0) - truth) for draws in found]
         distances += [error @ error for error in errors]
-    right, without, thrice = stats.chi2.cdf(distances, 3 * 20)
+    right, without, thrice = stats.chi2.cdf(distances, 3 * 40)
     assert 1e-6 < right < 1.0 - 1e-6
     assert without > 1.0 - 1e-6
     assert thrice < 1e-6

@@ -156,8 +156,9 @@ class NormalPosterior:
         self.released, self.model = released, model
         guess = CurvaturePosterior(released).guess
         self.logits, self._axes = NormalLogits(model, guess, released.theta, n_records), np.linalg.eigh(guess[None])
-        # where to look next: noise that is larger than the log likelihood must not lead far off
-        known = max(released.prior_precision, model.largest_information)
+        # where to look next: noise that is larger than the log likelihood must not lead far off; from there θ would be
+        # found by a long way back, over a curvature that noise hides
+        known = max(released.prior_precision, model.largest_information, 0.25 * released.curvature_noise)
         self.mode = self._mode(released._replace(prior_precision=known, prior_df=None))
 
     def _mode(self, one):
