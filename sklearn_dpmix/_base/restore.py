@@ -39,6 +39,11 @@ def same_layout(fresh, found):
     return type(found)(**arrays)
 
 
+def require_sweeps(found, n_sweeps, name="ints"):
+    """Raise unless a state counts as many sweeps as were made."""
+    require(found == n_sweeps, name, f"says {found} sweeps, not {n_sweeps}")
+
+
 def require_finite(**arrays):
     """Raise where a number is not finite, or its square would not be."""
     for name, array in arrays.items():

@@ -101,9 +101,9 @@ class Checkpoint:
     def _read(self, header, arrays):
         state, draws = (_named_tuple(header[name]) for name in ("state", "draws"))
         chains, kept, n_done, aim, pace = [], [], header["n_done"], header["aim"], Pace(*header["pace"])
-        for number, least in ((n_done, 0), (0 if aim is None else aim, 0), *((number, -(2**62)) for number in pace)):
-            if type(number) is not int or not least <= number < 2**62:
-                raise ValueError(f"it says {number!r} sweeps or draws")
+        numbers = n_done, *pace, *(() if aim is None else (aim,))
+        if not all(type(number) is int and abs(number) < 2**62 for number in numbers) or min(n_done, aim or 0) < 0:
+            raise ValueError(f"it says {numbers!r} sweeps or draws")
         for c, rng_state in enumerate(header["rng_states"]):
             np.random.PCG64().state = rng_state  # raises for what is none
             chains.append(Chain(state(*(arrays[f"state/{c}/{name}"] for name in state._fields)), rng_state))

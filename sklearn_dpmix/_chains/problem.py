@@ -29,5 +29,5 @@ class Problem(NamedTuple):
 
     def step(self, pace):
         """What advances a chain at this pace: callable (state, rng, n_sweeps) -> (state, draws)."""
-        advance = self.advance if pace.times == 1 or self.longer is None else self.longer(pace.times)
+        advance = self.advance if self.longer is None else self.longer(pace.times)
         return partial(advance, n_warmup=pace.n_warmup, thin=pace.thin)

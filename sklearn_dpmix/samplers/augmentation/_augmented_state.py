@@ -11,6 +11,7 @@ from ..._base.restore import (
     require_finite,
     require_range,
     require_same,
+    require_sweeps,
     same_layout,
 )
 from ._regression_paths import ACCEPTED, LOG_STEP, N_PATH_INTS, PROPOSED
@@ -51,7 +52,7 @@ def restored_augmentation(model, state, fresh, n_sweeps):
     """
     state = same_layout(fresh, state)
     n, most = state.ints[N_RECORDS], state.records.shape[0] - 1
-    require(state.ints[N_SWEEPS] == n_sweeps, "ints", f"says {state.ints[N_SWEEPS]} sweeps, not {n_sweeps}")
+    require_sweeps(state.ints[N_SWEEPS], n_sweeps)
     # their number may change only where there is room for more than a chain starts with
     require_range(0 if fresh.ints[N_RECORDS] < most else most, most, ints=n)
     require_range(0, 2**62, ints=state.ints)

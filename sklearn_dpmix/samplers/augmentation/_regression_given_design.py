@@ -24,7 +24,7 @@ import numpy as np
 
 from ..._base.compiled import Component, compiled, helper
 from ..._base.linear import multiply_lower
-from ..._base.restore import require, require_finite, require_range, same_layout
+from ..._base.restore import require, require_finite, require_range, require_sweeps, same_layout
 from .._release_density import log_release
 from ._carry import adapt_factor
 from ._regression_number import walk_number
@@ -56,7 +56,7 @@ def restored_moments(model, state, fresh, n_sweeps):
     ``model`` is the component's value, which says what the moments of the point are.
     """
     state = same_layout(fresh, state)
-    require_sweeps(state, n_sweeps)
+    require_counts(state, n_sweeps)
     require_finite(point=state.point, moments=state.moments, vectors=state.vectors, products=state.products)
     for name in ("metric", "step", "held"):
         require_finite(**{name: getattr(state, name)})
@@ -71,9 +71,9 @@ def restored_moments(model, state, fresh, n_sweeps):
     return state
 
 
-def require_sweeps(state, n_sweeps):
+def require_counts(state, n_sweeps):
     """Raise if the counts of a state are not those of a chain after that many sweeps."""
-    require(state.ints[N_SWEEPS] == n_sweeps, "ints", f"says {state.ints[N_SWEEPS]} sweeps, not {n_sweeps}")
+    require_sweeps(state.ints[N_SWEEPS], n_sweeps)
     require_range(0, 2**62, ints=state.ints)
 
 

@@ -9,7 +9,7 @@ from ..._base.compiled import Component, compiled, lower
 from ..._base.restore import require, require_finite, same_layout
 from .._driver import n_kept, run_chain
 from .._parameter_draws import ThetaDraws
-from ._regression_given_design import require_sweeps
+from ._regression_given_design import require_counts
 from ._regression_paths import N_SWEEPS
 
 
@@ -23,7 +23,7 @@ class KnownState(NamedTuple):
     def restored(self, fresh, n_sweeps):
         """As ``restored_moments`` does."""
         state = same_layout(fresh, self)
-        require_sweeps(state, n_sweeps)
+        require_counts(state, n_sweeps)
         require_finite(theta=state.theta)
         require(state.theta[-1] > 0, "theta", "has a standard deviation that is not positive")
         return state

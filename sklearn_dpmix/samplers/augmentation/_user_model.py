@@ -15,7 +15,7 @@ import numpy as np
 
 from ..._base.acceptance import N_COUNTERS, note_acceptance, require_acceptance
 from ..._base.compiled import entry
-from ..._base.restore import require, require_finite, require_same, same_layout
+from ..._base.restore import require, require_finite, require_same, require_sweeps, same_layout
 from .._driver import is_kept
 from .._parameter_draws import ThetaDraws
 from .._release_density import log_entry, log_release
@@ -40,7 +40,7 @@ def restored_user(model, release, state, fresh, n_sweeps):
     ``release=None`` if the records are known.  What the model can go on from, only a sweep of it can tell.
     """
     state = same_layout(fresh, state)
-    require(state.n_sweeps == n_sweeps, "n_sweeps", f"says {state.n_sweeps[0]} sweeps, not {n_sweeps}")
+    require_sweeps(state.n_sweeps[0], n_sweeps, "n_sweeps")
     require_finite(theta=state.theta)
     require_acceptance(state.floats)
     if release is None:

@@ -17,7 +17,7 @@ from scipy.optimize import minimize
 
 from ..._base.compiled import compiled, entry, helper, lower
 from ..._base.linear import factor, multiply_lower, multiply_upper, solve_lower, solve_upper
-from ..._base.restore import require, require_finite, require_range, same_layout
+from ..._base.restore import require_finite, require_range, require_sweeps, same_layout
 from .._driver import n_kept, run_chain
 from ._run import Draws
 from ._sampler import MixtureSampler, check_concentration
@@ -82,7 +82,7 @@ class OneNormal(MixtureSampler):
 
     def restored(self, values: Any, Z: Any, kernel: Any, mixing: Any, state: Any, fresh: Any, n_sweeps: int) -> Any:
         state = same_layout(fresh, state)
-        require(state.ints[N_SWEEPS] == n_sweeps, "ints", f"says {state.ints[N_SWEEPS]} sweeps, not {n_sweeps}")
+        require_sweeps(state.ints[N_SWEEPS], n_sweeps)
         require_range(0, 2**62, ints=state.ints)
         require_finite(point=state.point)
         require_range(-20.0, 3.0, floats=state.floats[LOG_STEP])

@@ -11,7 +11,7 @@ import numpy as np
 
 from ..._base.acceptance import require_acceptance
 from ..._base.compiled import helper
-from ..._base.restore import require, require_finite, require_range, same_layout
+from ..._base.restore import require, require_finite, require_range, require_sweeps, same_layout
 from ._places import (
     CURSOR,
     KERNEL_STEPS,
@@ -58,7 +58,7 @@ class State(NamedTuple):
         state = same_layout(fresh, self)
         n, capacity, ints, floats = state.alloc.size, state.counts.size, state.ints, state.floats
         n_slots, n_free = ints[N_SLOTS], ints[N_FREE]
-        require(ints[N_SWEEPS] == n_sweeps, "ints", f"says {ints[N_SWEEPS]} sweeps, not {n_sweeps}")
+        require_sweeps(ints[N_SWEEPS], n_sweeps)
         require(ints[STAGE] == (0 if n_sweeps else NOT_BEGUN), "ints", "is from an unfinished sweep")
         require(ints[CURSOR] == 0, "ints", "is from an unfinished sweep")
         require_range(1, capacity, ints=n_slots)

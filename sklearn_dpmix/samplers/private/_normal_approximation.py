@@ -18,6 +18,7 @@ MOST_THINNING = 16
 N_PROPOSALS = 32  # coefficients that are weighed for each curvature
 WIDER = 1.5  # of a part of them
 CLOSE = 0.01  # to a mode, in standard deviations
+OF_NOISE = 0.25  # of the curvature's noise: the least precision of coefficients' prior where a step looks for a mode
 
 
 class PrivateNormalApproximation(BaseEstimator):
@@ -156,9 +157,9 @@ class NormalPosterior:
         self.released, self.model = released, model
         guess = CurvaturePosterior(released).guess
         self.logits, self._axes = NormalLogits(model, guess, released.theta, n_records), np.linalg.eigh(guess[None])
-        # where to look next: noise that is larger than the log likelihood must not lead far off; from there θ would be
-        # found by a long way back, over a curvature that noise hides
-        known = max(released.prior_precision, model.largest_information, 0.25 * released.curvature_noise)
+        # where to look next: noise that is larger than the log likelihood must not lead far off, and where noise hides
+        # the curvature, it hides how far it is back
+        known = max(released.prior_precision, model.largest_information, OF_NOISE * released.curvature_noise)
         self.mode = self._mode(released._replace(prior_precision=known, prior_df=None))
 
     def _mode(self, one):

@@ -13,7 +13,7 @@ from sklearn.base import BaseEstimator
 from sklearn.utils._param_validation import Interval
 
 from ..._base.acceptance import N_COUNTERS, note_acceptance, require_acceptance
-from ..._base.restore import require, require_finite, require_same, same_layout
+from ..._base.restore import require, require_finite, require_same, require_sweeps, same_layout
 from .._driver import is_kept, n_kept
 
 #: Simulations from the prior that a chain's start is chosen from.
@@ -94,7 +94,7 @@ class MarkovABC(BaseEstimator):
     def restored(self, simulator: Any, state: Any, fresh: Any, n_sweeps: int) -> Any:
         """Return a state that was read from a file, or raise ValueError if it cannot be one of this chain."""
         state = same_layout(fresh, state)
-        require(state.n_sweeps == n_sweeps, "n_sweeps", f"says {state.n_sweeps[0]} sweeps, not {n_sweeps}")
+        require_sweeps(state.n_sweeps[0], n_sweeps, "n_sweeps")
         require_same(fresh, state, "moves")
         require_finite(**{name: getattr(state, name) for name in ("theta", "statistic", "log_target", "factor")})
         require(simulator.log_prior(state.theta[None]) > -np.inf, "theta", "is impossible under the prior")

@@ -10,7 +10,15 @@ from typing import NamedTuple
 import numpy as np
 
 from ..._base.compiled import Component, compiled, helper, lower
-from ..._base.restore import require, require_finite, require_range, require_same, require_whole, same_layout
+from ..._base.restore import (
+    require,
+    require_finite,
+    require_range,
+    require_same,
+    require_sweeps,
+    require_whole,
+    same_layout,
+)
 from .._release_density import log_entry
 
 N_SWEEPS, PROPOSED, ACCEPTED, N_INTS = 0, 1, 2, 3
@@ -39,7 +47,7 @@ class StatisticState(NamedTuple):
 
 def require_chain(state, n_sweeps):
     """What the states of all samplers of a statistic have."""
-    require(state.ints[N_SWEEPS] == n_sweeps, "ints", f"says {state.ints[N_SWEEPS]} sweeps, not {n_sweeps}")
+    require_sweeps(state.ints[N_SWEEPS], n_sweeps)
     require_range(0, 2**62, ints=state.ints)
     require_range(1e-300, 1e300, width=state.width)
 

@@ -19,7 +19,7 @@ import numpy as np
 from ..._base.acceptance import N_COUNTERS, require_acceptance
 from ..._base.compiled import Component, compiled, entry, helper, lower
 from ..._base.numeric import draw_weighted
-from ..._base.restore import require, require_finite, require_range, require_total, same_layout
+from ..._base.restore import require, require_finite, require_range, require_sweeps, require_total, same_layout
 from .._driver import n_kept, run_chain
 from .._parameter_draws import ThetaDraws
 from .._release_density import log_entry
@@ -46,7 +46,7 @@ def restored_tables(model, state, fresh, n_sweeps):
     state's.
     """
     state = same_layout(fresh, state)
-    require(state.n_sweeps == n_sweeps, "n_sweeps", f"says {state.n_sweeps[0]} sweeps, not {n_sweeps}")
+    require_sweeps(state.n_sweeps[0], n_sweeps, "n_sweeps")
     require_finite(theta=state.theta)
     require_acceptance(state.floats)
     records, sizes = state.records[:-1], np.array([*model.n_values, model.n_classes])

@@ -102,7 +102,7 @@ class Compressed(NamedTuple):
         law[N_MOVES], few.law[IS_EXCURSION] = n_moves, 1.0
         return self._replace(law=law, few=few, apart=apart)
 
-    def with_longer(self, times):
+    def with_longer_excursions(self, times):
         """With excursions so many times as long."""
         law = self.few.law.copy()
         law[N_MOVES] = round(times * law[N_MOVES])

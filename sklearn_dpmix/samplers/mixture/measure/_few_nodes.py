@@ -69,7 +69,7 @@ class ChoiceOfFew:
         times = min(sweeps_a_draw(draws, seen.few) / A_DRAW, seen.chart.longest)
         if times <= 1.0:
             return seen
-        longer = seen.with_longer(times)
+        longer = seen.with_longer_excursions(times)
         return longer if self.share_taken(values, longer, rng) >= LEAST_TAKEN else seen
 
     def share_taken(self: Any, values: Any, seen: Any, rng: np.random.Generator) -> float:

@@ -128,7 +128,7 @@ class MixingMeasure(NodeLayout, ChoiceOfFew, Starts, MixtureSampler):
 
     def longer(self, seen: Compressed, times: int) -> Compressed:
         """With longer excursions, in place of more of them, at each of whose ends all nodes are looked at."""
-        return seen if seen.few is None else seen.with_longer(times)._replace(apart=times * seen.apart)
+        return seen if seen.few is None else seen.with_longer_excursions(times)._replace(apart=times * seen.apart)
 
     def check(self) -> None:
         if self.n_moves is not None:

@@ -11,7 +11,7 @@ from typing import NamedTuple
 import numpy as np
 
 from ...._base.compiled import Component, compiled, lower
-from ...._base.restore import require, require_finite, require_range, same_layout
+from ...._base.restore import require_finite, require_range, require_sweeps, same_layout
 from ._walk_atoms import (
     BY_RESIDUALS,
     CONCENTRATION,
@@ -46,7 +46,7 @@ class MeasureState(NamedTuple):
             fresh = grow(fresh)
         state = same_layout(fresh, self)
         n, n_dust = state.ints[N_ATOMS], state.ints[N_DUST]
-        require(state.ints[N_SWEEPS] == n_sweeps, "ints", f"says {state.ints[N_SWEEPS]} sweeps, not {n_sweeps}")
+        require_sweeps(state.ints[N_SWEEPS], n_sweeps)
         require_range(1, state.mass.size - 1, ints=n)
         require_range(0, state.mass.size - 1, ints=n_dust)
         require_finite(place=state.place, dust_place=state.dust_place, mass=state.mass, dust_mass=state.dust_mass)
