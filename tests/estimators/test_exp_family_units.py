@@ -7,6 +7,7 @@ import pytest
 from exp_family_case import MIXED
 from scipy import stats
 from scipy.special import logit
+from sklearn.base import clone
 
 from sklearn_dpmix import NaivePosterior, PrivateExpFamilyGibbs
 from sklearn_dpmix.estimators.curator._exp_family_inputs import read_problem
@@ -191,6 +192,8 @@ def test_the_other_way_round_only_names_tell():
     S = scaled.privatize(records_of_a_normal(), random_state=1)
     model = PrivateExpFamilyGibbs(unscaled, family="normal", n_records=5000)
     read_problem(model, S)
+    with pytest.warns(UserWarning, match="outside the bounds from 0 to 100 .*, or give scaled=True to its query"):
+        clone(model).set_params(random_state=0).fit(S)
     table = pd.DataFrame([S], columns=scaled.query.statistic_names())
     with pytest.raises(ValueError, match=r"columns \['sum\(\(x-50\)/50\)', .* releases \['sum\(x\)', 'sum\(x\^2\)'\]"):
         read_problem(model, table)

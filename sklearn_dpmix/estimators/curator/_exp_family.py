@@ -17,6 +17,7 @@ from ..._base.typing import Array, Floats, Seed
 from ..._chains.auto_draws import AutoDraws
 from ..._chains.datatree import Contents
 from ...models import Family, Multinomial
+from ...models._scaling import scaling_of
 from .._chain_estimator import ChainEstimator, warn_user
 from .._decorators import fit_context, with_callbacks
 from ._curator import keep_names, warn_if_unlikely
@@ -246,10 +247,15 @@ class PrivateExpFamilyGibbs(ChainEstimator):
         probability = float(np.mean(inside < 0.5))
         if probability > SURE:
             lo, hi = problem.bounds
+            # scaled sums are small: read as Σx and Σx² they are those of records beyond a bound
+            is_scaled = (
+                self.mechanism is None or problem.scaling is not None or scaling_of(self.family_, lo, hi) is None
+            )
+            hint = "" if is_scaled else ", or give scaled=True to its query if that is how it was made"
             warn_user(
                 f"with probability {probability:.2g} more than half of the population lies outside the bounds from "
                 f"{lo:g} to {hi:g} ({1.0 - float(np.mean(inside)):.0%} on average): what the posterior says about "
-                f"it is hardly more than what family={self.family_!r} assumes; release with wider bounds",
+                f"it is hardly more than what family={self.family_!r} assumes; release with wider bounds{hint}",
                 UserWarning,
             )
 
