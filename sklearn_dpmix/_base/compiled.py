@@ -335,13 +335,15 @@ def _compiled_methods(owner):
     for name, method in methods.items():
         if not _is_compiled(method):
             raise TypeError(
-                f"{owner.__qualname__}.{name} overrides a compiled method, so it must be one: mark it with @compiled"
+                f"{owner.__qualname__}.{name} is called by compiled code: mark it with @compiled"
             )
     return methods
 
 
 def _compiled_names(owner):
-    return sorted({name for base in owner.__mro__ for name, member in vars(base).items() if _is_compiled(member)})
+    found = {name for base in owner.__mro__ for name, member in vars(base).items() if _is_compiled(member)}
+    # a base class may say what compiled code calls where a class has it
+    return sorted(found | {name for name in getattr(owner, "called_compiled", ()) if hasattr(owner, name)})
 
 
 _names_once = cache(_compiled_names)

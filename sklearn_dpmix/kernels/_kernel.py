@@ -93,6 +93,9 @@ class Kernel(Component):
         "residuals": ("residual", "from_residual"),
         "rescaling": ("rescale",),
     }
+    called_compiled = frozenset(
+        ("draw_prior", "add", "log_likelihood", "draw", "cdf", "mean", "variance", *sum(CAPABILITIES.values(), ()))
+    )
     #: tilts that ``log_tilted_mass`` integrates: subsets of {"flat", "linear", "quadratic"}; and "mean" if
     #: ``clamped_mean(theta, k, j, lo, hi)`` is the mean of the record moved to [lo, hi]
     tilts: frozenset[str] = frozenset()

@@ -52,6 +52,8 @@ class RecordModel(Component):
     True
     """
 
+    called_compiled = frozenset(("draw_record", "contribute", "update_theta"))
+
     @compiled
     def n_blocks(self):
         return 0

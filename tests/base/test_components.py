@@ -21,10 +21,11 @@ from statistical import Disagreement, assert_mean_close, assert_pmf_close
 import sklearn_dpmix
 from sklearn_dpmix._base.compiled import Value, apart, compiled, entry, helper, lower
 from sklearn_dpmix._base.memory import ComponentType
-from sklearn_dpmix.kernels import ConvolvedNormalKernel, NormalKernel
-from sklearn_dpmix.mechanisms import GaussianMechanism, LaplaceMechanism, NoNoise, RecordChannel
+from sklearn_dpmix.kernels import ConvolvedNormalKernel, Kernel, NormalKernel
+from sklearn_dpmix.mechanisms import AdditiveMechanism, GaussianMechanism, LaplaceMechanism, NoNoise, RecordChannel
 from sklearn_dpmix.mechanisms._additive import _log_density
 from sklearn_dpmix.mixings import DirichletProcess, MixtureOfFiniteMixtures, PitmanYor
+from sklearn_dpmix.models import RecordModel
 from sklearn_dpmix.samplers import Neal5
 
 # ---------------------------------------------------------------- a user's own mechanism and kernel
@@ -361,6 +362,25 @@ def test_a_helper_is_compiled_alike_whoever_calls_it_first(first):
 
 
 @COMPILES
+@pytest.mark.parametrize(
+    "base, name",
+    [
+        (Kernel, "log_tilted_mass"),
+        (AdditiveMechanism, "log_noise"),
+        (RecordChannel, "log_channel"),
+        (RecordModel, "update_theta"),
+    ],
+)
+def test_an_unmarked_method_is_named(base, name):
+    """No base class has it, so nothing is overridden; compiled code would not find it."""
+    marked, unmarked = (
+        type("Own", (base,), {name: how(lambda self: 0.0), "__module__": "__main__"}) for how in (compiled, lambda f: f)
+    )
+    lower(marked, {})
+    with pytest.raises(TypeError, match=rf"Own.{name} is called by compiled code: mark it with @compiled"):
+        lower(unmarked, {})
+
+
 def test_numbas_timers_run_again_after_a_compilation():
     """While entries compile they are not told of calls of LLVM."""
     heard = []

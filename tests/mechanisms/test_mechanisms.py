@@ -76,7 +76,7 @@ class TestUserDefined(AdditiveContract):
             def log_noise(self, e, scale):
                 return 0.0
 
-        with pytest.raises(TypeError, match=r"Unmarked.log_noise overrides a compiled method.*@compiled"):
+        with pytest.raises(TypeError, match=r"Unmarked.log_noise is called by compiled code.*@compiled"):
             Unmarked(scale=1.0).log_density([[0.0]], [[0.0]])
 
 
