@@ -109,8 +109,8 @@ def main():
     )
     section(
         "Channels of bins and other cells: Beta kernel, n = 250, ε = 50",
-        "The data are those of section 4.2.  Here `auto` is `Cells`, with the records integrated out, and `Sources` on "
-        "the histogram.\n`neal5` and `slice` are the paper's samplers, and `conditional` draws records exactly.\n\n"
+        "The data are those of section 4.2.  Here `auto` is `MixingMeasure`, and `Sources` on the histogram.\n"
+        "`neal5` and `slice` are the paper's samplers, and `conditional` draws records exactly.\n\n"
         + table(
             ("channel", "sampler", "µs a sweep", "clusters /s", "log f(0.5) /s", "ratio to neal5", "ratio"),
             channels.exact_against_paper(),
