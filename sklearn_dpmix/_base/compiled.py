@@ -334,9 +334,7 @@ def _compiled_methods(owner):
     methods = {name: getattr(owner, name) for name in names}
     for name, method in methods.items():
         if not _is_compiled(method):
-            raise TypeError(
-                f"{owner.__qualname__}.{name} is called by compiled code: mark it with @compiled"
-            )
+            raise TypeError(f"{owner.__qualname__}.{name} is called by compiled code: mark it with @compiled")
     return methods
 
 

@@ -65,6 +65,12 @@ def _within_floats(check, *arrays, **options):
         return check(*arrays, **options)
     except OverflowError:
         raise ValueError(f"{name} contains an integer that is too large for floating point") from None
+    except ValueError as error:
+        what, _, values = str(error).partition("array=")  # the values may be confidential
+        if not values or "\nReshape" not in values:
+            raise
+        advice = values[values.rindex("\nReshape") :]
+        raise ValueError(f"{what.strip()} {name} has shape {np.shape(arrays[0])}.{advice}") from None
 
 
 def _types_of(array):

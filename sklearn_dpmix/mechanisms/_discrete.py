@@ -108,11 +108,11 @@ class IntegerMechanism(AdditiveMechanism):
             Releases: integers of magnitude below 2**53, as floats or as integers.
         """
         Z = np.asarray(Z, dtype=np.float64)
-        who = type(self).__name__
+        who, name = type(self).__name__, "Z" if self.is_local else "the release"
         self._check_integers(
-            "Z", Z, f"{who} releases integers only; pass the release as it was published, or {self.continuous}"
+            name, Z, f"{who} releases integers only; pass the release as it was published, or {self.continuous}"
         )
-        self._check_size("Z", Z, EXACT - 1, "2**53 - 1")
+        self._check_size(name, Z, EXACT - 1, "2**53 - 1")
 
     def _value(self, X):
         remedy = f"{type(self).__name__} adds noise to integers; round first, or use {self.continuous}"

@@ -74,6 +74,8 @@ class NoisyCount(BaseEstimator):
                 f"mechanism of NoisyCount must have noise of one scale, for its one count, got {mechanism!r}: give one "
                 "epsilon, rho or scale"
             )
+        if getattr(mechanism, "is_discrete", False) and values != np.floor(values):
+            raise ValueError(f"value of NoisyCount must be an integer under {mechanism!r}, got value={self.value!r}")
         if hasattr(mechanism, "check_release"):
             mechanism.check_release(self.releases())
 

@@ -274,7 +274,7 @@ WRONG = [  # mechanism, parameters, release, message
         LAPLACE,
         {"family": "poisson", "n_records": NoisyCount(10.5, DiscreteLaplaceMechanism(scale=1.0))},
         [3.0],
-        "must hold integers, got 10.5",
+        "value of NoisyCount must be an integer under DiscreteLaplaceMechanism.*, got value=10.5",
     ),
     (LAPLACE, {"family": "poisson", "n_records": NoisyCount(10, CauchyMechanism())}, [3.0], "log-concave density"),
     (LAPLACE, {"family": "poisson", "n_records": NoisyCount(10, LaplaceMechanism(scale=[1, 2]))}, [3.0], "one scale"),

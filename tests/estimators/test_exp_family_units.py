@@ -195,13 +195,15 @@ def test_the_other_way_round_only_names_tell():
     with pytest.warns(UserWarning, match="outside the bounds from 0 to 100 .*, or give scaled=True to its query"):
         clone(model).set_params(random_state=0).fit(S)
     table = pd.DataFrame([S], columns=scaled.query.statistic_names())
-    with pytest.raises(ValueError, match=r"columns \['sum\(\(x-50\)/50\)', .* releases \['sum\(x\)', 'sum\(x\^2\)'\]"):
+    with pytest.raises(ValueError, match=r"numbers \['sum\(\(x-50\)/50\)', .* releases \['sum\(x\)', 'sum\(x\^2\)'\]"):
         read_problem(model, table)
     model.set_params(mechanism=scaled)
     read_problem(model, table)
     read_problem(model, table.set_axis(["first", "second"], axis=1))  # names of one's own
-    with pytest.raises(ValueError, match="columns in that order"):
-        read_problem(model, table.iloc[:, ::-1])
+    read_problem(model, table.iloc[0])
+    for other_order in (table.iloc[:, ::-1], table.iloc[0, ::-1]):
+        with pytest.raises(ValueError, match="numbers in that order"):
+            read_problem(model, other_order)
 
 
 def rescaled_problem(family, bounds, unit, shift=0.0):

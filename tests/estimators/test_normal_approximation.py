@@ -378,6 +378,15 @@ def test_default_is_draws_and_no_chains(recwarn):
         model.fit(*rows(1000))
 
 
+@pytest.mark.parametrize("size", [1.0, 0.001])
+def test_columns_that_noise_hides_are_named(recwarn, size):
+    """Beside a thousand times larger one: the interval is no more than what the prior says of such a column."""
+    X, y = rows(20_000)
+    DPLogisticRegressionMCMC(BUDGET, data_norm=1.0).fit(X * [1.0, size], y)
+    found = [str(w.message) for w in recwarn if "noise hides columns" in str(w.message)]
+    assert len(found) == (size < 1.0) and all("columns [1] of X" in one for one in found)
+
+
 @pytest.mark.parametrize(
     "parameters, message",
     [

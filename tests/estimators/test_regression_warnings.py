@@ -62,23 +62,37 @@ def test_an_ordinary_release_is_not_doubted():
     fitted(S, mechanism, n_chains=4, n_warmup=1000, n_draws=1000)
 
 
-def cut(law, lo, hi, slope=0.5):
-    """A release of 3000 records on a line, clamped to [lo, hi], by default."""
+def cut(law, lo, hi, slope=0.5, n=3000, sigma=0.05):
+    """A release of n records on a line, clamped to [lo, hi], by default."""
     rng = np.random.default_rng(2)
-    x = POPULATIONS[law](rng, 3000)
+    x = POPULATIONS[law](rng, n)
     mechanism = LaplaceMechanism(epsilon=5.0, query=RegressionMoments((0, 1), (lo, hi), 1))
-    records = np.column_stack([x, 0.2 + slope * x + 0.05 * rng.standard_normal(3000)])
-    return fitted(mechanism.privatize(records, random_state=1), mechanism, n_records=3000, n_warmup=300, n_draws=200)
+    records = np.column_stack([x, 0.2 + slope * x + sigma * rng.standard_normal(n)])
+    return fitted(mechanism.privatize(records, random_state=1), mechanism, n_records=n, n_warmup=300, n_draws=200)
 
 
 @pytest.mark.filterwarnings("ignore:the chains have not mixed:RuntimeWarning")
 @pytest.mark.parametrize(
-    ("law", "hi", "share"), [("uniform", 0.45, "[2-5].%"), ("uniform", 0.3, "[2-7].%"), ("binary", 0.65, "[2-5].%")]
+    ("law", "hi", "share"), [("uniform", 0.45, "[2-5].%"), ("uniform", 0.3, "[2-7].%"), ("binary", 0.65, "1.%")]
 )
 def test_bounds_that_cut_off_responses_are_doubted(law, hi, share):
     """With the share, the bounds and what to do; slopes are then 0.31, 0.08 and 0.43 for 0.5."""
     with pytest.warns(UserWarning, match=rf"about {share} of the responses .* y_bounds from 0 to {hi}.*wider y_bounds"):
         cut(law, 0.0, hi)
+
+
+@pytest.mark.filterwarnings("ignore:the chains have not mixed:RuntimeWarning")
+@pytest.mark.parametrize(("n", "hi", "share"), [(50_000, 0.8, "1.5%"), (1_000_000, 0.85, "0.5.%")])
+def test_few_responses_beyond_their_bounds_matter_in_a_large_sample(n, hi, share):
+    """Slopes are 3 and 5 standard deviations off, and sigma 5 and 9; with 3000 records, none by much more than one."""
+    with pytest.warns(UserWarning, match=rf"about {share} of the responses .* y_bounds from -0.2 to {hi}"):
+        cut("uniform", -0.2, hi, n=n, sigma=0.1)
+
+
+@pytest.mark.filterwarnings("error:.*of the responses")
+@pytest.mark.parametrize(("n", "hi"), [(3000, 0.85), (50_000, 0.95), (1_000_000, 1.0)])
+def test_few_responses_beyond_their_bounds_do_not_matter(n, hi):
+    cut("uniform", -0.2, hi, n=n, sigma=0.1)
 
 
 @pytest.mark.filterwarnings("error:.*of the responses")

@@ -44,7 +44,7 @@ def check_curator(estimator, query_class):
 def read_release(estimator, S):
     """Return a release, which may be one number, as an array of finite floats."""
     S = np.reshape(S, 1) if getattr(numbers(S), "ndim", 1) == 0 else S
-    return check_array(S, dtype=np.float64, ensure_2d=False, input_name="the release", estimator=estimator)
+    return check_array(S, dtype=np.float64, ensure_2d=False, input_name="release", estimator=estimator)
 
 
 def check_release(estimator, S, n_statistics, words=""):
@@ -69,15 +69,18 @@ def keep_names(estimator, S, array):
 
 
 def check_statistic_names(S, query):
-    """Raise if a table's columns are named as statistics, but not those that the query releases, in its order."""
-    names = _get_feature_names(S)
-    if names is None or not all(name.startswith(STATISTICS) for name in names):
+    """Raise if numbers are named as statistics, but not those that the query releases, in its order.
+
+    Names are those of a table's columns, or the index of one of its rows.
+    """
+    names = getattr(S, "index", None) if np.ndim(S) == 1 else _get_feature_names(S)
+    if names is None or callable(names) or not all(str(name).startswith(STATISTICS) for name in names):
         return
     expected = query.statistic_names()
     if list(names) != expected:
         raise ValueError(
-            f"the release has the columns {list(names)}, but {query!r} releases {expected}: give the query, with its "
-            "bounds and scaling, that the release was made with, and its columns in that order"
+            f"the release has the numbers {list(names)}, but {query!r} releases {expected}: give the query, with its "
+            "bounds and scaling, that the release was made with, and its numbers in that order"
         )
 
 

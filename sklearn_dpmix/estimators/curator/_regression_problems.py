@@ -39,8 +39,11 @@ from ._curator import number_of_records, variance_of, warn_if_unlikely
 WALK_RECORDS, TRY_RECORDS = 12_000, 900_000
 #: Residuals of known records, in half-widths, are taken to be at least this: a line through all records has no σ.
 ROUNDING = 1e-12
-#: The share of responses beyond their bounds that is worth a warning, and the probability that counts as sure.
-CUT, SURE = 0.05, 0.95
+#: What is worth a warning: a share of responses beyond their bounds; less, where that moves the line's level or σ by so
+#: many posterior standard deviations; and the probability that counts as sure.
+CUT, MOVED, SURE = 0.05, 0.5, 0.95
+#: Places that stand for a uniform distribution with standard deviation 1, and their weights (Gauss-Legendre).
+PLACES, WEIGHTS = np.sqrt(1.8) * np.array([[-1.0], [0.0], [1.0]]), np.array([5.0, 8.0, 5.0]) / 18.0
 #: The prior's standard deviation of y, in widths of its bounds, that is worth a warning.
 NARROW, WIDE = 0.01, 1e4
 
@@ -125,9 +128,9 @@ class GivenDesign:
         self.warn_if_cut_off(fit)
 
     def warn_if_cut_off(self, fit):
-        """Warn if a share of the responses is surely beyond their bounds, about which this model knows nothing.
+        """Warn if clamped responses, about which this model knows nothing, are surely many, or move the posterior.
 
-        For each draw it uses two values of the line, one standard deviation on either side of the mean, within what the
+        For each draw it uses three values of the line, as if it were spread evenly over the records, within what the
         bounds of the predictors allow.  If noise hides nearly everything, lines are those of the prior, most of which
         leave the bounds.  That is no knowledge: no clamped responses have such a sum of squares, and these draws do
         not count.
@@ -139,19 +142,30 @@ class GivenDesign:
         covariance = fit.x_covariance_draws_.reshape(size, coef.shape[1], -1)[some]
         spread = np.sqrt(np.maximum(np.einsum("ij,ijk,ik->i", coef, covariance, coef), 0.0))
         ends = self.bounds[:-1, 0] * coef, self.bounds[:-1, 1] * coef
-        line = np.sum(coef * mean, axis=1) + np.array([[-1.0], [1.0]]) * spread
-        line = intercept + np.clip(line, np.minimum(*ends).sum(axis=1), np.maximum(*ends).sum(axis=1))
+        level = intercept + np.sum(coef * mean, axis=1)
+        lowest, highest = (intercept + end(*ends).sum(axis=1) for end in (np.minimum, np.maximum))
+        line = np.clip(level + PLACES * spread, lowest, highest)
         lo, hi = self.bounds[-1]
-        beyond = np.mean(ndtr((lo - line) / sigma) + ndtr((line - hi) / sigma), axis=0)
+        beyond, moved, lost = np.tensordot(WEIGHTS, clamped((line - lo) / sigma) + clamped((hi - line) / sigma), (0, 1))
+        moves = (sigma * moved > MOVED * level.std()) | (0.5 * sigma * lost > MOVED * sigma.std())
         is_possible = fit.statistic_draws_[..., coef.shape[1] + 1] <= fit._all_draws("n_records")
-        if np.mean((beyond > CUT) & is_possible.ravel()[some]) > SURE:
+        if np.mean(((beyond > CUT) | moves) & is_possible.ravel()[some]) > SURE:
             warn_user(
-                f"about {np.mean(beyond):.0%} of the responses seem to be beyond y_bounds from {lo:g} to {hi:g}, where "
-                "they were clamped, but the model assumes responses that were not: slopes are then too flat; release "
-                "with wider y_bounds, or pass x_model=HistogramPredictors() or GaussianPredictors(), which model "
-                "clamping",
+                f"about {100.0 * np.mean(beyond):.2g}% of the responses seem to be beyond y_bounds from {lo:g} to "
+                f"{hi:g}, where they were clamped, but the model assumes responses that were not: slopes are then too "
+                "flat, and sigma too small, by more than the posterior allows for; release with wider y_bounds, or "
+                "pass x_model=HistogramPredictors() or GaussianPredictors(), which model clamping",
                 UserWarning,
             )
+
+
+def clamped(z):
+    """How a standard normal variable changes where it is moved to z if it is larger, (3, z.shape).
+
+    The probability that it is larger, the mean distance by which it is moved, and what its mean square loses.
+    """
+    beyond, density = ndtr(-z), np.exp(-0.5 * z**2) / np.sqrt(2.0 * np.pi)
+    return np.array([beyond, density - z * beyond, z * density + (1.0 - z**2) * beyond])
 
 
 def interweaving_sampler(law, p, n_records, sd, n_warmup):

@@ -17,6 +17,9 @@ from .._chain_estimator import warn_user
 from .._monitored_draws import despite_interruption
 from ._dp_inputs import DPInputs
 
+#: Of a column's released curvature, in standard deviations of its noise: too little to tell it from 0; plainly more.
+HIDDEN, PLAIN = 3.0, 30.0
+
 
 class DPNormal(DPInputs, BaseEstimator):
     """Independent draws of a noise-aware posterior: as :class:`DPPenaltyMCMC`, but no chains and no R-hat."""
@@ -98,6 +101,14 @@ class DPNormal(DPInputs, BaseEstimator):
                 f"interrupted: kept {self.n_iter_} of {len(parts)} Newton steps; the draws are given the last of them, "
                 "and the whole budget counts as spent",
                 RuntimeWarning,
+            )
+        sizes = np.diag(self.released_.curvature)[: self.model.n_features] / self.released_.curvature_noise
+        if sizes.max() > PLAIN and sizes.min() < HIDDEN:
+            warn_user(
+                f"noise hides columns {np.flatnonzero(sizes < HIDDEN).tolist()} of X, but not all: they are small "
+                "compared with data_norm, or hardly ever differ from 0, and their intervals say what the prior says; "
+                "divide columns by public numbers first, so that they are about equally large",
+                UserWarning,
             )
 
     def settled_draws(self) -> Floats:
