@@ -63,8 +63,9 @@ class DPLogisticRegressionMCMC(CoefficientsMixin, MonitoredDraws, ClassifierMixi
     data_norm : float, optional
         A public number, needed under a mechanism.  **Divide features by public numbers first**, so that they are about
         equally large (``X / [90, 1e5]`` for ages and incomes): noise and prior are the same for all, and a feature that
-        is small compared with this number is lost (a warning says so).  Choose a length that few rows exceed: noise grows with it, but coefficients are those of the moved rows, and come out too far from 0 for
-        rows as they were (with half of the rows longer, by a fifth in one example).  Nothing in a release shows it.
+        is small compared with this number is lost (a warning says so).  Choose a length that few rows exceed: noise
+        grows with it, but coefficients are those of the moved rows, and come out too far from 0 for rows as they were
+        (with half of the rows longer, by a fifth in one example).  Nothing in a release shows it.
     prior_sigma : float, optional
         Prior standard deviation of each coefficient and of the intercept, on the scale of ``X``.  None: each has its
         own standard deviation, which is learnt from what is released (see Notes).
