@@ -361,7 +361,6 @@ def test_a_helper_is_compiled_alike_whoever_calls_it_first(first):
     assert [caller(1e20, 1.0) for caller in callers] == [0.0, 0.0]
 
 
-@COMPILES
 @pytest.mark.parametrize(
     "base, name",
     [
@@ -381,6 +380,7 @@ def test_an_unmarked_method_is_named(base, name):
         lower(unmarked, {})
 
 
+@COMPILES
 def test_numbas_timers_run_again_after_a_compilation():
     """While entries compile they are not told of calls of LLVM."""
     heard = []

@@ -73,8 +73,8 @@ def check_statistic_names(S, query):
 
     Names are those of a table's columns, or the index of one of its rows.
     """
-    names = getattr(S, "index", None) if np.ndim(S) == 1 else _get_feature_names(S)
-    if names is None or callable(names) or not all(str(name).startswith(STATISTICS) for name in names):
+    names = getattr(S, "index", None) if getattr(S, "ndim", 2) == 1 else _get_feature_names(S)
+    if names is None or not all(str(name).startswith(STATISTICS) for name in names):
         return
     expected = query.statistic_names()
     if list(names) != expected:
