@@ -340,7 +340,6 @@ def _compiled_methods(owner):
 
 def _compiled_names(owner):
     found = {name for base in owner.__mro__ for name, member in vars(base).items() if _is_compiled(member)}
-    # a base class may say what compiled code calls where a class has it
     return sorted(found | {name for name in getattr(owner, "called_compiled", ()) if hasattr(owner, name)})
 
 

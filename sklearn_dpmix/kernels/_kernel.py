@@ -93,6 +93,7 @@ class Kernel(Component):
         "residuals": ("residual", "from_residual"),
         "rescaling": ("rescale",),
     }
+    #: what compiled code calls where a class has it, and so must be ``@compiled``
     called_compiled = frozenset(
         ("draw_prior", "add", "log_likelihood", "draw", "cdf", "mean", "variance", *sum(CAPABILITIES.values(), ()))
     )

@@ -57,6 +57,7 @@ class RecordChannel(Component):
     #: whether a kernel's masses of the pieces are kept with its parameters, so that ``log_marginal`` is cheap
     keeps_masses = False
 
+    #: what compiled code calls where a class has it, and so must be ``@compiled``
     called_compiled = frozenset(("log_channel", "log_noise", "log_noise_slope"))
     #: whether records are released one by one (local privacy), and not one statistic of all records
     is_local = True

@@ -52,6 +52,7 @@ class RecordModel(Component):
     True
     """
 
+    #: what compiled code calls where a class has it, and so must be ``@compiled``
     called_compiled = frozenset(("draw_record", "contribute", "update_theta"))
 
     @compiled

@@ -247,11 +247,10 @@ class PrivateExpFamilyGibbs(ChainEstimator):
         probability = float(np.mean(inside < 0.5))
         if probability > SURE:
             lo, hi = problem.bounds
-            # scaled sums are small: read as Σx and Σx² they are those of records beyond a bound
-            is_scaled = (
-                self.mechanism is None or problem.scaling is not None or scaling_of(self.family_, lo, hi) is None
-            )
-            hint = "" if is_scaled else ", or give scaled=True to its query if that is how it was made"
+            hint = ""
+            if self.mechanism is not None and problem.scaling is None and scaling_of(self.family_, lo, hi) is not None:
+                # scaled sums are small: read as Σx and Σx² they are those of records beyond a bound
+                hint = ", or give scaled=True to its query if that is how it was made"
             warn_user(
                 f"with probability {probability:.2g} more than half of the population lies outside the bounds from "
                 f"{lo:g} to {hi:g} ({1.0 - float(np.mean(inside)):.0%} on average): what the posterior says about "
