@@ -336,7 +336,8 @@ def test_what_nodes_leave_out_is_told(name, monkeypatch):
     _, seen, draws = seen_of[-1]
     places = np.sort(Z, axis=0).T
     every = seen._replace(nodes=np.vstack([places, np.ones(n)]), lookup=mechanism.lookup(places), near=places)
-    monkeypatch.setattr(_node_layout, "MOST_CHECKED", 1e30)
+    monkeypatch.setattr(_node_layout, "MOST_CHECKED", len(draws.n_atoms))
+    monkeypatch.setattr(_node_layout, "MOST_WORK_CHECKED", 1e30)
     error = model.sampler_.difference(seen, every, draws)
     assert 0.5 * error < model.compression_error_ < 2.0 * error
 

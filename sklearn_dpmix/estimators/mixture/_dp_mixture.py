@@ -117,8 +117,8 @@ class PrivateDPMixture(PopulationMixin, PrivatisedRecordsMixin, ClusterMixin, De
     summary_ : ReleaseSummary
         Of all records, if ``fit`` was given a summary or batches, and after ``partial_fit``.
     compression_error_ : float
-        Largest error of the log likelihood of all records, over the draws (over 100 or more where all would take long),
-        from nodes that stand for them; only of ``MixingMeasure``.
+        Largest error of the log likelihood of all records, over 500 draws (over 100 or more where that would take
+        long), from nodes that stand for them; only of ``MixingMeasure``.
     n_iter_ : int
         Sweeps of each chain, warm-up included.
 

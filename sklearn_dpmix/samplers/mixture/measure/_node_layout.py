@@ -28,7 +28,8 @@ REPEATED = 0.25  # of what records at one place say of its mean, which the metri
 MOST_BEHIND = 100  # times as many records as appeared above a threshold, if their number is unknown
 BAND = 1.2  # of log scales of the noise, for cells of the width that their least one asks for
 TOLERANCE = 0.005  # of the log likelihood of all records
-LEAST_CHECKED, MOST_CHECKED = 100, 3e7  # draws whose log likelihood is looked at; times nodes and atoms
+LEAST_CHECKED, MOST_CHECKED = 100, 500  # draws whose log likelihood is looked at, evenly spaced
+MOST_WORK_CHECKED = 3e7  # these times nodes and atoms
 WIDER = 2.0  # first boxes of several features, which the trial run narrows where it must
 STEP, STEP_OF_SCALES = 0.5, 0.5**0.5  # to the width of narrower cells
 MANY_NODES, MOST_NODES = 3000, 10_000  # from which on cells are halved one by one, and no more
@@ -170,16 +171,16 @@ class NodeLayout:
         return min(first_width(release, seen.chart), width) if width < release.narrowest() else 0.0
 
     def difference(self, seen: Compressed, finer: Compressed, draws: Draws) -> float:
-        """Largest difference of the log likelihoods of draws: of all, or as many as take little time."""
+        """Largest difference of the log likelihoods of draws, as many as take little time."""
         parts = [np.zeros(nodes.nodes.shape[1], np.int64) for nodes in (seen, finer)]
         one, other = self.log_likelihoods((seen, finer), draws, parts, 1)
         return float(np.max(np.abs(one - other), initial=0.0))
 
     def log_likelihoods(self, layouts: Any, draws: Draws, parts: Any, n_parts: int) -> Any:
-        """Those of draws, of all or as many as take little time, by each layout of nodes: (draws, parts of nodes)."""
+        """Those of draws, as many as take little time, by each layout of nodes: (draws, parts of nodes)."""
         start = np.append(0, np.cumsum(draws.n_atoms))
         work = layouts[-1].nodes[:-1].size * np.mean(draws.n_atoms)
-        n_chosen = min(len(draws.n_atoms), max(LEAST_CHECKED, int(MOST_CHECKED / work)))
+        n_chosen = min(len(draws.n_atoms), MOST_CHECKED, max(LEAST_CHECKED, int(MOST_WORK_CHECKED / work)))
         chosen = np.unique(np.linspace(0, len(draws.n_atoms) - 1, n_chosen).astype(np.int64))
         found = np.zeros((2, len(chosen), n_parts))
         for rows, nodes, part in zip(found, layouts, parts, strict=True):

@@ -74,7 +74,7 @@ def draw_occupied(rng, walk, are_records):
                 if walk.law[OUTSIDE] == 0.0 or rng.random() * walk.mix[m] < inside:
                     marks[draw_atom(rng, walk, m, inside, n, False)] = 1.0
     else:
-        small, hits = walk.trial, walk.score
+        small, hits, rates = walk.trial, walk.score, walk.n_nodes  # rates of nodes from there on in ``score``
         for m in range(n_nodes):
             small[m] = hits[m] = 0.0
         largest, most = 0, -1.0
@@ -92,13 +92,14 @@ def draw_occupied(rng, walk, are_records):
                     small[m] += mass * g_of(walk, k, m)
         rate = 0.0
         for m in range(n_nodes):
-            rate += weights[m] * log_odds(small[m], walk.mix[m])
+            walk.score[rates + m] = weights[m] * log_odds(small[m], walk.mix[m])
+            rate += walk.score[rates + m]
         for _ in range(draw_poisson(rng, rate)):
             u, m = rng.random() * rate, -1
             for h in range(n_nodes):
                 if small[h] > 0.0:
                     m = h
-                    u -= weights[h] * log_odds(small[h], walk.mix[h])
+                    u -= walk.score[rates + h]
                     if u < 0.0:
                         break
             if rng.random() * weights[m] >= hits[m]:
