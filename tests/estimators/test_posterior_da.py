@@ -389,7 +389,7 @@ PAGE = pathlib.Path(__file__).parents[2] / "docs" / "user_models.md"
 def test_documentation_runs():
     """Every example prints what it says, and is at most 25 lines long."""
     examples = re.findall(r"```python\n(.*?)```", PAGE.read_text(), re.DOTALL)
-    assert len(examples) == 3
+    assert len(examples) == 4
     for number, example in enumerate(examples):
         assert len(example.splitlines()) <= 25
         test = doctest.DocTestParser().get_doctest(example, {}, f"example {number}", str(PAGE), 0)
