@@ -53,8 +53,7 @@ class PrivateDPMixtureRegressor(CoefficientsMixin, RegressorMixin, MonitoredDraw
         As in :class:`PrivateDPMixture`; not with ``linear=True``.
     sampler : str or sampler object, default="auto"
         As in :class:`PrivateDPMixture`.  With ``linear=True``, "auto" needs only the release's mean and covariance, at
-        the same cost for any n, if noise is Gaussian with one scale and no clamping, or if there is none; otherwise it
-        is "imputed".
+        the same cost for any n, if noise is Gaussian with one scale and no clamping, or if there is none.
     linear : bool, default=False
         Use one normal instead of the mixture: one linear relation, with x and y jointly normal.
     noised_inputs : bool, default=False
