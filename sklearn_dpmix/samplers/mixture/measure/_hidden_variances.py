@@ -25,6 +25,8 @@ from ._walk_atoms import BY_RESIDUALS, at, n_all, number, row
 from ._walk_draws import draw_atoms
 from ._walk_likelihood import refresh
 
+NEAR_BOUND = 20.0  # noise scales from a bound within which a release's record may be beyond it
+
 
 @helper
 def packed(i, j):
@@ -202,7 +204,7 @@ def exchange(rng, channel, chart, walk):
                     draw_pair(rng, chart, walk, a, m)
                 else:
                     draw_record(rng, chart, walk, a, m)
-                if has_record(walk, m):  # nothing else moves it
+                if is_near_bound(channel, walk, m):
                     slice_residual(rng, channel, chart, walk, m)
             for i in range(d):
                 if walk.law[BY_RESIDUALS] == 1.0:
@@ -217,10 +219,15 @@ def exchange(rng, channel, chart, walk):
 
 
 @helper
-def has_record(walk, m):
-    """Whether a feature of record m is kept itself."""
+def is_near_bound(channel, walk, m):
+    """Whether record m may well be beyond a bound, where what is kept often is the record itself, and stays the same.
+
+    By the release alone, not by what is kept: a step that keeps the law of a record given its release, taken only where
+    the record is kept, would keep neither that law nor the one given this.
+    """
     for j in range(walk.n_features):
-        if walk.records[(walk.n_features + j) * walk.n_nodes + m] == 0.0:
+        z, reach = walk.nodes[2 * j * walk.n_nodes + m], NEAR_BOUND / walk.nodes[(2 * j + 1) * walk.n_nodes + m]
+        if min(z - channel.low[j], channel.high[j] - z) < reach:
             return True
     return False
 
