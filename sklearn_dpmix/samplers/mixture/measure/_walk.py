@@ -92,9 +92,9 @@ class MixingMeasure(NodeLayout, ChoiceOfFew, Starts, MixtureSampler):
     components as wide as the prior makes all but one in 10⁶, where they are exact to rounding, and refined until cells
     half as wide change the log likelihood by less than 0.005 over a trial run; beyond 3000 nodes only where they do;
     ``compression_error_`` of the fit is the largest such change over 500 of its draws (over 100 or more where that
-    would take long), with twice as many points of the interval in it. The records enter by a ``ReleaseSummary``; where one that
-    was given to ``fit`` has wider cells than the fit wants, ``compression_error_`` counts what they leave out, and a
-    warning has the width to ask for.
+    would take long), with twice as many points of the interval in it. The records enter by a ``ReleaseSummary``; where
+    one that was given to ``fit`` has wider cells than the fit wants, ``compression_error_`` counts what they leave out,
+    and a warning has the width to ask for.
 
     References
     ----------
