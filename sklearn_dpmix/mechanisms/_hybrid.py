@@ -16,9 +16,11 @@ from ._window import ROUNDING
 
 #: ε up to which the coin alone has the least worst variance (Wang et al., §III-C)
 COIN_ALONE = float(np.log((-5 + 2 * np.cbrt(6353 - 405 * sqrt(241)) + 2 * np.cbrt(6353 + 405 * sqrt(241))) / 27))
-#: How near to a side of the coin a release counts as that side: one in single precision does, and hardly any by chance
-OF_SIDES = 2e-6
+#: How near to a side of the coin a release counts as that side, at most and as a share of a window: one in single
+#: precision does, and hardly any by chance
+OF_SIDES, OF_WINDOW = 2e-6, 1e-3
 NEARLY, SMALL = 1e-3, 6.0  # how near is suspect, and up to what ε: beyond, many releases are almost the record
+FEW_SIDES, LEAST_SIDES = 0.25, 60.0  # share of the sides to be expected that is too few, where so many are
 #: Where the coin's sides are on the line on which nodes are laid out, in multiples of C: beyond all other releases
 AWAY = 1.25
 
@@ -84,9 +86,12 @@ class HybridMechanism(PiecewiseMechanism):
 
     def _sides(self, v, epsilon, a, h):
         """1 or -1 if a release on [-C, C] is a side of the coin, also at its place from ``on_line``; otherwise 0."""
-        side = self._side(epsilon)
-        is_side = (np.abs(np.abs(v) - side) <= OF_SIDES * side) | (np.abs(v) > (1.0 + 2.0 * ROUNDING) * (a + h))
-        return np.where(is_side, np.sign(v), 0.0)
+        is_side = np.abs(np.abs(v) - self._side(epsilon)) <= self._near(epsilon, h)
+        return np.where(is_side | (np.abs(v) > (1.0 + 2.0 * ROUNDING) * (a + h)), np.sign(v), 0.0)
+
+    def _near(self, epsilon, h):
+        """How near to a side of the coin a release counts as that side."""
+        return np.minimum(OF_SIDES, OF_WINDOW * h) * self._side(epsilon)
 
     # --- releases ----------------------------------------------------------------------------------------------------
 
@@ -113,12 +118,13 @@ class HybridMechanism(PiecewiseMechanism):
         """Raise ValueError if Z cannot be a release of this mechanism, or was rounded."""
         v, side, is_side, epsilon = self._coins(Z)
         nearly = (np.abs(np.abs(v) - side) <= NEARLY * side) & (epsilon <= SMALL) & ~is_side
-        if nearly.sum() > max(10, is_side.sum()):
-            low, high = self._coin_values(Z, *np.argwhere(nearly)[0])
+        found, wanted = is_side.sum(), np.sum(np.broadcast_to(1.0 - self._share(epsilon), Z.shape))
+        if nearly.sum() > max(10, found) or (wanted > LEAST_SIDES and found < FEW_SIDES * wanted):
+            low, high = self._coin_values(Z, 0, 0)
             raise ValueError(
-                f"Z was rounded: {nearly.sum()} of its values are close to {low:.12g} or {high:.12g}, which {self!r} "
-                f"releases often, but only {is_side.sum()} equal them to six digits: pass the release as it was "
-                "published"
+                f"Z was rounded, or has another epsilon or other bounds: of {Z.size} values {found} equal, to six "
+                f"digits, {low:.12g} or {high:.12g} (or those of their own row and column), and {self!r} releases "
+                f"about {wanted:.0f} such: pass the release as it was published"
             )
         super().check_release(Z)
 
@@ -233,13 +239,14 @@ class HybridMechanism(PiecewiseMechanism):
             log_outside = np.log(share) - np.log(2.0 * h + 2.0 * a * np.exp(-epsilon)) - epsilon
         fields = super()._fields(n_records, n_features)
         fields |= {"log_outside": log_outside, "side": self._side(epsilon), "reach": a + h, "of_coin": 1.0 - share}
+        fields["near"] = self._near(epsilon, h)
         return fields | {"least": 1.0 / (1.0 + np.exp(epsilon))}
 
     @compiled
     def sign(self, Z, i, j):
         """The side of the coin that the release is, or 0."""
         v = (Z[i, j] - self.middle[j]) / self.half[j]
-        if abs(abs(v) - self.side[i]) <= OF_SIDES * self.side[i] or abs(v) > (1.0 + 2.0 * ROUNDING) * self.reach[i]:
+        if abs(abs(v) - self.side[i]) <= self.near[i] or abs(v) > (1.0 + 2.0 * ROUNDING) * self.reach[i]:
             return 1.0 if v > 0.0 else -1.0
         return 0.0
 
