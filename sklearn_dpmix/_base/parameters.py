@@ -13,6 +13,7 @@ SMALLEST_NORMAL = float(np.finfo(np.float64).tiny)
 
 #: How types of dates and of spans of time are called by NumPy, pandas, Arrow and Polars
 TIMES = ("date", "time", "duration", "period")
+TEXT = ("<u", "str", "large_string")
 
 
 def numbers(value):
@@ -66,11 +67,20 @@ def _within_floats(check, *arrays, **options):
     except OverflowError:
         raise ValueError(f"{name} contains an integer that is too large for floating point") from None
     except ValueError as error:
+        if str(error).startswith("could not convert string"):
+            tables = [its_name for one, its_name in zip(arrays, (name, "y"), strict=False) if _has_text(one)]
+            raise ValueError(
+                f"{(tables or [name])[0]} holds text: pass numbers; encode text, e.g. by scikit-learn's OrdinalEncoder"
+            ) from None
         what, _, values = str(error).partition("array=")  # the values may be confidential
         if not values or "\nReshape" not in values:
             raise
         advice = values[values.rindex("\nReshape") :]
         raise ValueError(f"{what.strip()} {name} has shape {np.shape(arrays[0])}.{advice}") from None
+
+
+def _has_text(array):
+    return any(one.lower().startswith(TEXT) for one in _types_of(array))
 
 
 def _types_of(array):

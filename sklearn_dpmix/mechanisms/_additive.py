@@ -252,6 +252,9 @@ class AdditiveMechanism(StatisticReleases, RecordChannel):
             return scale
         name = next((one for one in ("epsilon", "rho", "scale") if getattr(self, one, None) is not None), "noise scale")
         there = f"there are {n_records} records: give one number, or one per record"
+        if name == "scale" and len(scale) == n_features > 1:
+            there += "; where columns have noise of their own scales, divide each of Z, and its bounds, by its scale, "
+            there += "and give scale=1"
         raise ValueError(
             f"{name} of {type(self).__name__} has {len(scale)} values, but "
             f"{there if self.is_local else 'a query makes one release: give one number'}"

@@ -274,11 +274,12 @@ class SurveyDesigns:
                 "designs must not have a noncompliance of their own: people are equally honest under all of them, "
                 f"so give the prior to split_sample(designs, noncompliance=...), got designs={designs!r}"
             )
-        rows = [one._for(1, "each of designs")[0] for one in designs]
+        questions = [one._matrices() for one in designs]
+        if any(len(one) > 1 for one in questions):
+            raise ValueError(f"designs must have one question each, got {[len(one) for one in questions]}")
+        rows = [matrix for (matrix,) in questions]
         if len({len(matrix) for matrix in rows}) > 1:
-            raise ValueError(
-                f"designs must have one question each, with equally many categories, got {[len(one) for one in rows]}"
-            )
+            raise ValueError(f"designs must have equally many categories, got {[len(one) for one in rows]}")
         parts = numbers(np.full(len(rows), 1.0 / len(rows)) if shares is None else shares)
         if parts is None or parts.shape != (len(rows),) or not np.all(parts > 0) or abs(parts.sum() - 1) > ROUNDING:
             raise ValueError(f"shares must be {len(rows)} positive numbers that sum to 1, got shares={shares!r}")

@@ -111,7 +111,7 @@ def bad_records():
     yield "empty", np.zeros((0, 1)), ValueError, "0 sample"
     yield "no features", np.zeros((4, 0)), ValueError, "0 feature"
     yield "3-D", np.zeros((4, 1, 1)), ValueError, "dim 3"
-    yield "text", np.array([["a"]]), ValueError, "could not convert string"
+    yield "text", np.array([["a"]]), ValueError, "holds text"
     yield "complex", column + 1j, ValueError, "Complex data not supported"
     yield "sparse", scipy.sparse.csr_matrix(column), TypeError, "Sparse data"
     yield "number", 3.0, ValueError, "scalar"

@@ -212,7 +212,7 @@ WRONG = [  # mechanism, parameters, release, message
     (LAPLACE, {"family": "multinomial", "n_records": 9}, [3.0], "one number per category, at least 2, got 1"),
     (LAPLACE, POISSON, [np.nan], "contains NaN"),
     (LAPLACE, POISSON, [np.inf], "contains infinity"),
-    (LAPLACE, POISSON, ["a"], "could not convert string"),
+    (LAPLACE, POISSON, ["a"], "holds text"),
     (LaplaceMechanism, POISSON, [3.0], "mechanism must add noise to a statistic"),
     ("laplace", POISSON, [3.0], "mechanism must add noise to a statistic"),
     (CauchyMechanism(), POISSON, [3.0], "noise with a log-concave density.*is_log_concave = True"),

@@ -267,7 +267,7 @@ class AdditiveContract:
             ([[np.nan], [0.0]], "X contains NaN"),
             ([[np.inf], [0.0]], "X contains infinity"),
             ([0.0, 1.0], r"^Expected 2D array, got 1D array instead: X has shape \(2,\)\.\nReshape [^0]*$"),
-            ([["a"], ["b"]], "could not convert string to float"),
+            ([["a"], ["b"]], "holds text"),
             (np.zeros((0, 1)), "0 sample"),
         ],
     )

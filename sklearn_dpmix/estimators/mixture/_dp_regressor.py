@@ -43,8 +43,10 @@ class PrivateDPMixtureRegressor(CoefficientsMixin, RegressorMixin, MonitoredDraw
     ----------
     mechanism : mechanism object or None, default=None
         What the columns (x, y) went through together, y last, such as ``GaussianMechanism(scale=1.0)`` or
-        ``LaplaceMechanism(epsilon=2.0, bounds=[(0, 1), (0, 50)])``: one pair of bounds per column, or one for all.
-        None: nothing was privatised.
+        ``LaplaceMechanism(epsilon=8.0, bounds=(0, 1))``: one pair of bounds for all columns, or one per column.  All
+        columns have noise of the same scale.  Before they are privatised, bring them to units in which their bounds
+        are equally wide; if they were released with scales of their own, divide each column, and its bounds, by its
+        scale, and pass ``scale=1``.  None: nothing was privatised.
     kernel : MultivariateNormalKernel or "multivariate_normal", default="multivariate_normal"
         Joint distribution of (x, y) in a cluster, with its base measure.  If given by name, its parameters are
         estimated from the release; with ``linear=True`` the prior then weighs about as much as one record: dof is
