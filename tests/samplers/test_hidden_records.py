@@ -1,4 +1,4 @@
-"""What is kept beside releases of correlated normals, drawn anew: the records' law given one atom, by a grid."""
+"""What is kept beside releases of correlated normals: the records' law given one atom, by weighted draws."""
 
 import numpy as np
 import pytest
@@ -14,13 +14,15 @@ from sklearn_dpmix.samplers.mixture.measure._correlated_hidden import Correlated
 from sklearn_dpmix.samplers.mixture.measure._walk_atoms import BY_RESIDUALS, N_ATOMS
 
 LOW, HIGH, EACH, N_ROUNDS = -0.5, 0.6, 400, 200
-PLACE = np.array([0.3, -0.4, -0.2, -0.3, 0.9])  # of the atom
-RELEASES = np.array([[0.0, 0.1], [0.55, -0.45], [0.9, 0.2], [0.7, -1.2]])
-NOISES = [
-    LaplaceMechanism(scale=0.3, bounds=(LOW, HIGH)),
-    LaplaceMechanism(scale=0.1, bounds=(LOW, HIGH)),
-    GaussianMechanism(scale=0.3, bounds=(LOW, HIGH)),
-]
+PLACES = {2: [0.3, -0.4, -0.2, -0.3, 0.9], 3: [0.3, -0.4, -0.2, -0.3, 0.5, 0.1, 0.9, -0.6, 0.4]}  # of the atom
+RELEASES = np.array([[0.0, 0.1, 0.5], [0.55, -0.45, 0.2], [0.9, 0.2, -0.4], [0.7, -1.2, 0.9]])
+CASES = {
+    "laplace": (LaplaceMechanism(scale=0.3, bounds=(LOW, HIGH)), 2),
+    "narrow laplace": (LaplaceMechanism(scale=0.1, bounds=(LOW, HIGH)), 2),
+    "gaussian": (GaussianMechanism(scale=0.3, bounds=(LOW, HIGH)), 2),
+    "three features": (LaplaceMechanism(scale=0.4, bounds=(LOW, HIGH)), 3),
+}
+MOST = stats.norm.isf(ALPHA / 2)
 
 
 def rounds_of(exchange):
@@ -34,53 +36,53 @@ def rounds_of(exchange):
     return rounds
 
 
-def problem(mechanism):
+def problem(mechanism, d):
     """(Values of a chart and a channel, a walk with one atom and many copies of each release, μ, Σ, L)."""
-    kernel = MultivariateNormalKernel([0.1, 0.2], 0.8, 6.0, SCALES[2])._lower(n_features=2)
-    Z = np.repeat(RELEASES, EACH, axis=0)
-    channel = mechanism._lower(n_records=len(Z), n_features=2)
-    chart = CorrelatedHiddenChart(kernel, 2, channel)
+    kernel = MultivariateNormalKernel(np.linspace(0.1, 0.3, d), 0.8, d + 4.0, SCALES[d])._lower(n_features=d)
+    Z = np.repeat(RELEASES[:, :d], EACH, axis=0)
+    channel = mechanism._lower(n_records=len(Z), n_features=d)
+    chart = CorrelatedHiddenChart(kernel, d, channel)
     kept = chart.kept(mechanism.near(Z.T), chart.lookup(mechanism, Z.T))
-    walk = walk_of(chart, mechanism, Z, PLACE, kept)
+    walk = walk_of(chart, mechanism, Z, np.array(PLACES[d]), kept)
     walk.law[N_ATOMS] = 1.0
-    return chart.value(), channel, walk, *law_of(chart, walk, 2)
+    return chart.value(), channel, walk, *law_of(chart, walk, d)
 
 
-def expected(mechanism, z, mean, covariance):
-    """Means of x_1, x_2, x_1², x_2² and x_1 x_2 given a release, by a grid."""
-    axes = [m + np.sqrt(v) * np.linspace(-7.0, 7.0, 1401) for m, v in zip(mean, np.diag(covariance), strict=True)]
-    x, y = np.meshgrid(*axes, indexing="ij")
+def moments(x):
+    """Features (d, n), their squares, and the product of the first and the last."""
+    return np.vstack([x, x**2, x[:1] * x[-1:]])
+
+
+def expected(mechanism, z, mean, root):
+    """Means of these given a release, by weighted draws; and their errors."""
+    x = mean[:, None] + root @ np.random.default_rng(0).standard_normal((len(mean), 2_000_000))
     noise = stats.laplace if isinstance(mechanism, LaplaceMechanism) else stats.norm
-    w = stats.multivariate_normal(mean, covariance).pdf(np.stack([x, y], axis=-1))
-    for axis, place in zip((x, y), z, strict=True):
-        w *= noise.pdf(place, np.clip(axis, LOW, HIGH), mechanism.scale)
+    w = noise.pdf(z[:, None], np.clip(x, LOW, HIGH), mechanism.scale).prod(axis=0)
     w /= w.sum()
-    return np.array([(w * part).sum() for part in (x, y, x * x, y * y, x * y)])
+    found = moments(x)
+    return found @ w, np.sqrt(((found - (found @ w)[:, None]) ** 2) @ w**2)
 
 
-def gaps(mechanism, exchange):
-    """Distances of the five means from these, in standard errors: (releases, 5)."""
+def gaps(mechanism, d, exchange):
+    """Distances of the means from these, in standard errors: (releases, moments)."""
     rounds, rng = rounds_of(exchange), np.random.default_rng(3)
-    chart, channel, walk, mean, covariance, root = problem(mechanism)
-    total, n_seen = np.zeros((5, len(RELEASES) * EACH)), 0
+    chart, channel, walk, mean, _, root = problem(mechanism, d)
+    total = 0.0
     rounds(chart, channel, walk, rng, 41)  # an odd number of turns from variances: residuals are kept
     for _ in range(N_ROUNDS):
         assert walk.law[BY_RESIDUALS] == 1.0
-        x, y = mean[:, None] + root @ walk.residuals.reshape(2, -1)
-        total += np.array([x, y, x * x, y * y, x * y])
-        n_seen += 1
+        total += moments(mean[:, None] + root @ walk.residuals.reshape(d, -1))
         rounds(chart, channel, walk, rng, 2)
-    found = (total / n_seen).reshape(5, len(RELEASES), EACH)  # of each record, which are independent
-    truth = np.array([expected(mechanism, z, mean, covariance) for z in RELEASES])
-    return (found.mean(axis=2).T - truth) / (found.std(axis=2).T / np.sqrt(EACH))
+    found = (total / N_ROUNDS).reshape(2 * d + 1, len(RELEASES), EACH)  # of each record, which are independent
+    truth, error = np.array([expected(mechanism, z, mean, root) for z in RELEASES[:, :d]]).transpose(1, 2, 0)
+    return (found.mean(axis=2) - truth) / np.hypot(error, found.std(axis=2) / np.sqrt(EACH))
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("mechanism", NOISES, ids=["laplace", "narrow laplace", "gaussian"])
-def test_records_have_their_law_given_releases(mechanism):
+@pytest.mark.parametrize("name", CASES)
+def test_records_have_their_law_given_releases(name):
     """Catches a record, a residual or a variance that is drawn from another law than that given the others."""
-    most = stats.norm.isf(ALPHA / 2)
-    assert np.all(np.abs(gaps(mechanism, _hidden_variances.exchange)) < most)
+    assert np.all(np.abs(gaps(*CASES[name], _hidden_variances.exchange)) < MOST)
 
 
 @pytest.mark.slow
@@ -93,4 +95,4 @@ def test_steps_of_records_that_are_kept_are_rejected(monkeypatch):
 
     monkeypatch.setattr(_hidden_variances, "is_near_bound", helper(is_kept))
     twin = apart(_hidden_variances.exchange.py_func)
-    assert np.max(np.abs(gaps(NOISES[0], twin))) > 2.0 * stats.norm.isf(ALPHA / 2)
+    assert np.max(np.abs(gaps(*CASES["laplace"], twin))) > 2.0 * MOST
