@@ -116,7 +116,7 @@ class FiniteChannelMechanism(OwnDraws, SurveyDesigns, IndirectChannel):
                     f"BetaPrior(1, 9), or None, got noncompliance={self.noncompliance!r}"
                 )
             self.noncompliance.check()
-            self._noncompliant_rows()
+        self._noncompliant_rows()
 
     def _noncompliant_rows(self):
         """Probabilities of the answers of people who do not follow the design: an array for each question."""

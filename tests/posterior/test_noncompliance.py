@@ -378,6 +378,8 @@ def test_refusals():
     for answer in (3, -1, [0.5, 0.5, 0.0], [[0.5, 0.6, 0.0]], [[0.5, 0.5]], "no"):
         with pytest.raises(ValueError, match="noncompliant_answer must be the number of an answer"):
             fitted(FiniteChannelMechanism(THREE, noncompliance=BetaPrior(), noncompliant_answer=answer), [[0]])
+        with pytest.raises(ValueError, match="noncompliant_answer must be the number of an answer"):
+            fitted(FiniteChannelMechanism(THREE, noncompliant_answer=answer), [[0]])
     mechanism = FiniteChannelMechanism(THREE, noncompliance=BetaPrior())
     for parts in ({"sampler": "neal8"}, {"sampler": "conditional"}, {"mixing": PitmanYor()}):
         with pytest.raises(ValueError, match=r"noncompliance=BetaPrior\(\) needs MixingMeasure"):
