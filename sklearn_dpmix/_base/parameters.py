@@ -70,7 +70,7 @@ def _within_floats(check, *arrays, **options):
         if str(error).startswith("could not convert string"):
             tables = [its_name for one, its_name in zip(arrays, (name, "y"), strict=False) if _has_text(one)]
             raise ValueError(
-                f"{(tables or [name])[0]} holds text: pass numbers; encode text, e.g. by scikit-learn's OrdinalEncoder"
+                f"{(tables or [name])[0]} holds text: pass numbers, such as those of scikit-learn's OrdinalEncoder"
             ) from None
         what, _, values = str(error).partition("array=")  # the values may be confidential
         if not values or "\nReshape" not in values:

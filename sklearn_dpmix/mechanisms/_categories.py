@@ -23,7 +23,15 @@ class CategoryChannel(RecordChannel):
         return positive_integer("n_categories", self.n_categories, least=2, most=self.most_categories)
 
     def _check_categories(self, X, name):
-        X = check_array(X, dtype=np.float64, input_name=name, estimator=type(self).__name__)
+        try:
+            X = check_array(X, dtype=np.float64, input_name=name, estimator=type(self).__name__)
+        except ValueError as error:
+            if "holds text" not in str(error):
+                raise
+            raise ValueError(
+                f"{name} must hold categories, integers from 0 to n_categories - 1 = {self._n_categories() - 1}: "
+                f"encode text, e.g. by scikit-learn's OrdinalEncoder ({error})"
+            ) from None
         self._check_values(X, name)
         return X
 

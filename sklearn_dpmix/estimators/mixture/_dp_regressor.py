@@ -98,7 +98,9 @@ class PrivateDPMixtureRegressor(CoefficientsMixin, RegressorMixin, MonitoredDraw
     both releases of sin 2x about as well as the true curve does, so longer chains would not help there.
 
     The model of ``linear=True`` has x normal.  For other x under Gaussian noise, the slope is still estimated
-    consistently, because the normal's mean and covariance are; its interval is then approximate.
+    consistently, because the normal's mean and covariance are; its interval is then approximate.  Laplace noise reveals
+    more of the records' distribution, and the model is misled by it: of 2000 records with uniform x, whose spread was
+    0.8 times the noise's, 90 % intervals held the slope in 68 % (of 40 releases), and the slope came out low.
 
     References
     ----------
