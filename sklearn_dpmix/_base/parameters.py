@@ -11,7 +11,7 @@ MOST = 10_000_000
 
 SMALLEST_NORMAL = float(np.finfo(np.float64).tiny)
 
-#: How types of dates and of spans of time are called by NumPy, pandas, Arrow and Polars
+#: How types of dates and of spans of time, and of text, are called by NumPy, pandas, Arrow and Polars
 TIMES = ("date", "time", "duration", "period")
 TEXT = ("<u", "str", "large_string")
 

@@ -20,7 +20,7 @@ COIN_ALONE = float(np.log((-5 + 2 * np.cbrt(6353 - 405 * sqrt(241)) + 2 * np.cbr
 #: precision does, and hardly any by chance
 OF_SIDES, OF_WINDOW = 2e-6, 1e-3
 NEARLY, SMALL = 1e-3, 6.0  # how near is suspect, and up to what ε: beyond, many releases are almost the record
-FEW_SIDES, LEAST_SIDES = 0.25, 60.0  # share of the sides to be expected that is too few, where so many are
+FEW_SIDES, LEAST_SIDES = 0.25, 60.0  # a share of the expected sides that is too few, if so many are expected
 #: Where the coin's sides are on the line on which nodes are laid out, in multiples of C: beyond all other releases
 AWAY = 1.25
 
