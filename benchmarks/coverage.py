@@ -71,6 +71,12 @@ RECORDS = {
     "five values": stats.rv_discrete(values=([10, 20, 30, 60, 80], [0.3, 0.3, 0.2, 0.15, 0.05])),
 }
 
+#: Curves of y on x, within (0, 1).
+CURVES = {
+    "line": lambda x: 0.2 + 0.6 * x,
+    "wave": lambda x: 0.5 + 0.25 * np.sin(2.0 * np.pi * x),
+}
+
 #: Predictors within (0, 1) that noise is added to.
 NOISED = {
     "normal x": lambda rng, n: rng.normal(0.5, 0.15, n),
@@ -154,7 +160,28 @@ def noised_records(cell, rng, seed):
     }
 
 
-PARTS = {"regression": regression, "normal family": normal_family, "mixture": mixture, "noised records": noised_records}
+def curves(cell, rng, seed):
+    """A curve of y on noised x, by ``PrivateDPMixtureRegressor``, at three true x: errors of sd 0.05, bounds (0, 1)."""
+    # The usual interval is that of least squares where the curve's shape is known, a + b f(x).
+    shape, law = cell.population.split(", ")
+    curve, x = CURVES[shape], NOISED[law](rng, cell.n)
+    records = np.column_stack([x, curve(x) + 0.05 * rng.standard_normal(cell.n)]).clip(0.0, 1.0)
+    mechanism = mechanism_of(cell, bounds=(0, 1))
+    Z = mechanism.privatize(records, random_state=rng)
+    model = PrivateDPMixtureRegressor(mechanism, n_warmup=300, n_draws=300, random_state=seed)
+    places = np.array([0.3, 0.5, 0.7])
+    draws = model.fit(Z[:, :1], Z[:, 1]).curve_draws(places[:, None]).reshape(-1, len(places))
+    usual = Z90 * 0.05 * np.sqrt((1.0 + (curve(places) - curve(x).mean()) ** 2 / curve(x).var()) / cell.n)
+    return {f"at {at:g}": Answer(draws[:, i], float(curve(at)), usual[i]) for i, at in enumerate(places)}
+
+
+PARTS = {
+    "regression": regression,
+    "normal family": normal_family,
+    "mixture": mixture,
+    "noised records": noised_records,
+    "curves": curves,
+}
 
 CELLS = [
     *(
@@ -184,6 +211,11 @@ CELLS = [
         for law in NOISED
         for n, epsilon, noise in ((500, 10.0, "Laplace"), (2000, 10.0, "Laplace"), (2000, 50.0, "Gaussian"))
         if law == "normal x" or noise == "Laplace"
+    ),
+    *(
+        Cell("curves", population, n, epsilon, noise, True)
+        for n, epsilon, noise in ((1000, 20.0, "Laplace"), (5000, 20.0, "Laplace"), (2000, 50.0, "Gaussian"))
+        for population in ("line, uniform x", "wave, uniform x", "wave, normal x")
     ),
 ]
 
