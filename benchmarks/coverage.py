@@ -215,7 +215,7 @@ CELLS = [
     *(
         Cell("curves", population, n, epsilon, noise, True)
         for n, epsilon, noise in ((1000, 20.0, "Laplace"), (5000, 20.0, "Laplace"), (2000, 50.0, "Gaussian"))
-        for population in ("line, uniform x", "wave, uniform x", "wave, normal x")
+        for population in ("line, uniform x", "wave, uniform x")
     ),
 ]
 
