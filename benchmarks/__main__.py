@@ -19,7 +19,6 @@ from . import (
     simulation,
     speed,
     startup,
-    threads,
 )
 
 PAGE = pathlib.Path(__file__).parents[1] / "docs" / "benchmarks.md"
@@ -121,15 +120,6 @@ def main():
         "Beta kernel against the normal kernel (µs a sweep, n = 250)",
         table(
             ("sampler", "Beta", "normal", "ratio"), channels.beta_against_normal(), ("{}", "{:.0f}", "{:.0f}", "{:.1f}")
-        ),
-    )
-    section(
-        "Slice-type sweeps of many records (wall time, µs a sweep)",
-        f"A sweep in one piece, and in blocks on one core and on all {threads.config.NUMBA_NUM_THREADS}.\n\n"
-        + table(
-            ("sampler", "n", "one piece", "blocks, one core", "blocks, all cores", "one piece / all cores"),
-            threads.blocks_against_one_piece(),
-            ("{}", "{}", "{:.0f}", "{:.0f}", "{:.0f}", "{:.2f}"),
         ),
     )
     section(

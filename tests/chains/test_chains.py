@@ -6,7 +6,6 @@ import pickle
 import signal
 import threading
 from contextlib import contextmanager
-from types import SimpleNamespace
 
 import joblib
 import numpy as np
@@ -17,8 +16,6 @@ from sklearn.base import clone
 import sklearn_dpmix
 from sklearn_dpmix._chains import chain as chain_module
 from sklearn_dpmix.mixings import DirichletProcess
-from sklearn_dpmix.samplers import _threads
-from sklearn_dpmix.samplers.mixture import _conditional, _in_blocks
 from sklearn_dpmix.samplers.mixture.measure._walk_atoms import N_SWEEPS
 
 pytestmark = pytest.mark.filterwarnings("ignore:the chains have not mixed:RuntimeWarning")
@@ -114,31 +111,6 @@ def test_draws_do_not_depend_on_where_blocks_end(monkeypatch, sampler):
     assert_same_fit(mixture(**params).fit(RELEASE), reference)
     warm = mixture(**params, n_draws=11).fit(RELEASE)
     assert_same_fit(warm.set_params(n_draws=30, warm_start=True).fit(RELEASE), reference)
-
-
-@pytest.fixture
-def many_blocks(monkeypatch):
-    """Sweeps of ``"slice"`` and ``"conditional"`` in blocks of 16 records, as they are for 16384 and more."""
-    monkeypatch.setattr(_conditional, "BLOCKS_FROM", 1)
-    monkeypatch.setattr(_in_blocks, "BLOCK", 16)
-
-
-@pytest.mark.parametrize("sampler", ["conditional", pytest.param("slice", marks=pytest.mark.slow)])
-def test_draws_do_not_depend_on_the_threads_of_a_sweep(many_blocks, monkeypatch, sampler):
-    """Catches blocks that share a generator or scratch, and a sum in the order in which threads end.
-
-    With so many clusters that the state grows on the way, and draws that go on after a stop.
-    """
-    params = {"sampler": sampler, "mixing": DirichletProcess(40.0)}
-    fits = []
-    for n_threads, n_jobs in [(1, None), (2, None), (7, 2)]:
-        monkeypatch.setattr(_threads, "config", SimpleNamespace(NUMBA_NUM_THREADS=n_threads))
-        fits.append(mixture(**params, n_jobs=n_jobs).fit(RELEASE))
-    assert fits[0].n_clusters_draws_.max() > 32
-    warm = mixture(**params, n_draws=11).fit(RELEASE)
-    fits.append(warm.set_params(n_draws=30, warm_start=True).fit(RELEASE))
-    for fit in fits[1:]:
-        assert_same_fit(fit, fits[0])
 
 
 @pytest.mark.parametrize("make", [int, np.random.default_rng, np.random.RandomState])

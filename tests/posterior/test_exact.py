@@ -55,8 +55,7 @@ from sklearn_dpmix.kernels import ConvolvedNormalKernel, NormalKernel
 from sklearn_dpmix.mechanisms import GaussianMechanism, LaplaceMechanism
 from sklearn_dpmix.mixings import DirichletProcess, MixtureOfFiniteMixtures, PitmanYor
 from sklearn_dpmix.samplers import Conditional, Interweaved, JainNeal, Neal2, Neal3, Neal5, Neal8, ReUse, Slice
-from sklearn_dpmix.samplers.mixture import _conditional, _in_blocks
-from sklearn_dpmix.samplers.mixture._places import CURSOR, LOWEST, URN_RATE
+from sklearn_dpmix.samplers.mixture._places import URN_RATE
 
 
 class Case(NamedTuple):
@@ -340,53 +339,6 @@ def test_a_wrong_move_of_records_is_rejected(monkeypatch):
     choose_passes_by(monkeypatch, 1e-3)
     with pytest.raises(Disagreement):
         check("interweaved", "laplace", 1, "narrow bounds", n_warmup=0, laplace=ReverseProposalNotCorrected)
-
-
-@pytest.fixture
-def in_blocks_of_two(monkeypatch):
-    """Five records are three blocks, in one thread: a sweep takes as long as starting the others would."""
-    monkeypatch.setattr(_conditional, "BLOCKS_FROM", 1)
-    monkeypatch.setattr(_in_blocks, "BLOCK", 2)
-    monkeypatch.setitem(globals(), "N_DRAWS", 2_000)  # it is Python that goes from block to block
-    monkeypatch.setattr(_in_blocks, "in_threads", lambda function, n: [function(b) for b in range(n)])
-    return monkeypatch
-
-
-BLOCKS_CASE = ("conditional", "laplace", 1, "clamped")
-
-
-@pytest.mark.slow
-@pytest.mark.parametrize(
-    "case",
-    [BLOCKS_CASE, pytest.param(("slice", "pitman-yor", 1, "clamped"), marks=pytest.mark.nightly)],
-    ids=lambda case: case[0],
-)
-def test_sweep_in_blocks_is_exact(case, in_blocks_of_two):
-    """Catches blocks whose counts, statistics or slice levels are lost or counted twice."""
-    check(*case)
-
-
-@pytest.mark.nightly
-def test_broken_sweeps_in_blocks_are_rejected(in_blocks_of_two):
-    """Sticks down to the first block's lowest level only; a record that two blocks count."""
-
-    class FirstLevel(_in_blocks.RecordPasses):
-        def __call__(self, state, rng):
-            waited = super().__call__(state, rng)
-            state.floats[LOWEST] = state.levels[:2].min()
-            return waited
-
-    class CountedTwice(_in_blocks.RecordPasses):
-        def __call__(self, state, rng):
-            waited = super().__call__(state, rng)
-            if state.ints[CURSOR] == _in_blocks.CLUSTERS:
-                state.counts[state.alloc[0]] += 1.0
-            return waited
-
-    for twin in (FirstLevel, CountedTwice):
-        in_blocks_of_two.setattr(_in_blocks, "RecordPasses", twin)
-        with pytest.raises(Disagreement):
-            check(*BLOCKS_CASE)
 
 
 @pytest.mark.slow

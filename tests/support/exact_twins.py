@@ -24,7 +24,7 @@ from sklearn_dpmix.samplers.mixture._neal8 import gibbs_sweep, impute_records
 from sklearn_dpmix.samplers.mixture._places import CONCENTRATION, CURSOR, N_CLUSTERS, N_SLOTS
 from sklearn_dpmix.samplers.mixture._reuse import POOL, reuse_pass
 from sklearn_dpmix.samplers.mixture._state import compact, update_clusters
-from sklearn_dpmix.samplers.mixture._sticks import allocate, draw_occupied_weights, extend_sticks
+from sklearn_dpmix.samplers.mixture._sticks import allocate, draw_weights, extend_sticks
 from sklearn_dpmix.samplers.mixture.moves._split_merge import sort_records, split_merge
 
 
@@ -142,7 +142,7 @@ class WithoutIndicator(Slice):
     def sweep(self, channel, kernel, mixing, Z, state, rng, warming_up):
         if state.ints[CURSOR] == 0:
             compact(state)
-            draw_occupied_weights(rng, mixing, state)
+            draw_weights(rng, mixing, state)
         if not extend_sticks(rng, channel, kernel, mixing, state):
             return False
         state.levels[:] = -1.0
@@ -158,7 +158,7 @@ class SticksOfTheWholeUrn(Slice):
     def sweep(self, channel, kernel, mixing, Z, state, rng, warming_up):
         if state.ints[CURSOR] == 0:
             compact(state)
-            draw_occupied_weights(rng, mixing, state)
+            draw_weights(rng, mixing, state)
         state.floats[CONCENTRATION] += state.ints[N_CLUSTERS]
         enough = extend_sticks(rng, channel, kernel, mixing, state)
         state.floats[CONCENTRATION] -= state.ints[N_CLUSTERS]

@@ -14,17 +14,12 @@ a heavy tail of weights (Pitman–Yor with a large discount) would need more sti
 """
 
 from math import exp
-from typing import Any
-
-import numpy as np
 
 from ..._base.compiled import compiled
-from ..._base.typing import Array
-from ._in_blocks import BLOCKS_FROM, run_in_blocks
 from ._places import CURSOR
 from ._sampler import MixtureSampler
 from ._state import compact, update_clusters
-from ._sticks import allocate, draw_occupied_weights, extend_sticks
+from ._sticks import allocate, draw_weights, extend_sticks
 
 
 class Slice(MixtureSampler):
@@ -67,18 +62,11 @@ class Slice(MixtureSampler):
                 accepted += 1
         return lowest, accepted
 
-    def advance(
-        self, values: Any, Z: Array, state: Any, rng: np.random.Generator, n_sweeps: int, n_warmup: int, thin: int
-    ) -> Any:
-        if len(state.alloc) < BLOCKS_FROM or self.is_global(values[1]):
-            return super().advance(values, Z, state, rng, n_sweeps, n_warmup, thin)
-        return run_in_blocks(values, Z, state, rng, n_sweeps, n_warmup, thin)
-
     @compiled
     def sweep(self, channel, kernel, mixing, Z, state, rng, warming_up):
         if state.ints[CURSOR] == 0:
             compact(state)
-            draw_occupied_weights(rng, mixing, state)
+            draw_weights(rng, mixing, state)
         if not extend_sticks(rng, channel, kernel, mixing, state):
             return False
         allocate(self, rng, channel, kernel, Z, state)

@@ -141,11 +141,10 @@ def run(sampler, channel, kernel, mixing, Z, state, rng, until, n_warmup, thin, 
     return DONE
 
 
-def run_block(values, Z, state, rng, n_sweeps, n_warmup, thin, record_pass=None):
+def run_block(values, Z, state, rng, n_sweeps, n_warmup, thin):
     """Advance ``state`` by ``n_sweeps`` sweeps; return it (its arrays may have grown) and the block's :class:`Draws`.
 
-    Where a block ends does not matter: everything that a sweep depends on is in ``state`` and ``rng``.  A sweep that
-    stops for something other than slots is helped by ``record_pass(state, rng)``, which returns whether that was it.
+    Where a block ends does not matter: everything that a sweep depends on is in ``state`` and ``rng``.
     """
     done = int(state.ints[N_SWEEPS])
     n_draws = n_kept(done, n_sweeps, n_warmup, thin)
@@ -156,8 +155,6 @@ def run_block(values, Z, state, rng, n_sweeps, n_warmup, thin, record_pass=None)
     while (stop := run(*values, Z, state, rng, done + n_sweeps, n_warmup, thin, draws, filled)) != DONE:
         if stop == NO_ROOM:
             draws = draws._replace(weights=twice(draws.weights), theta=twice(draws.theta))
-        elif record_pass is not None and record_pass(state, rng):
-            continue
         elif state.counts.size < MAX_SLOTS:
             state = grow(state)
         else:

@@ -12,19 +12,8 @@ from ._state import fill_cache
 
 
 @helper
-def draw_occupied_weights(rng, mixing, state):
-    """Step 1, and the slice levels of step 2."""
-    draw_weights(rng, mixing, state)
-    state.floats[LOWEST] = inf
-    for i in range(state.alloc.size):
-        state.levels[i] = rng.random() * state.work[WEIGHT, state.alloc[i]]
-        state.floats[LOWEST] = min(state.floats[LOWEST], state.levels[i])
-    state.ints[CURSOR] = 1
-
-
-@helper
 def draw_weights(rng, mixing, state):
-    """Step 1."""
+    """Step 1, and the slice levels of step 2."""
     n_clusters = state.ints[N_CLUSTERS]
     rest = rng.standard_gamma(mixing.fresh_weight(state.floats[CONCENTRATION], n_clusters))
     total = rest
@@ -34,6 +23,11 @@ def draw_weights(rng, mixing, state):
     for k in range(n_clusters):
         state.work[WEIGHT, k] /= total
     state.floats[REST] = rest / total
+    state.floats[LOWEST] = inf
+    for i in range(state.alloc.size):
+        state.levels[i] = rng.random() * state.work[WEIGHT, state.alloc[i]]
+        state.floats[LOWEST] = min(state.floats[LOWEST], state.levels[i])
+    state.ints[CURSOR] = 1
 
 
 @helper
@@ -55,33 +49,12 @@ def extend_sticks(rng, channel, kernel, mixing, state):
 
 @helper
 def allocate(sampler, rng, channel, kernel, Z, state):
-    """Step 3 for all records."""
+    """Step 3: c_i, then y_i, of records that are independent given P."""
     bound_weights(state)
-    state.counts[: state.ints[N_SLOTS]] = 0.0
-    scratch, n = state.work[LOG_LIKELIHOOD], state.alloc.size
-    accepted, lowest = allocate_range(sampler, rng, channel, kernel, Z, state, 0, n, scratch, state.counts)
-    finish_allocation(kernel, state, accepted, lowest)
-    state.ints[CURSOR] = 0
-
-
-@helper
-def bound_weights(state):
-    """Largest weight from each atom on: in step 3 a record looks no further than it needs."""
-    largest = 0.0
-    for k in range(state.ints[N_SLOTS] - 1, -1, -1):
-        largest = max(largest, state.work[WEIGHT, k])
-        state.work[BOUND, k] = largest
-
-
-@helper
-def allocate_range(sampler, rng, channel, kernel, Z, state, first, last, log_likelihood, counts):
-    """Step 3 for a range of records, which are independent given P: c_i, then y_i; they are added to ``counts``.
-
-    ``log_likelihood`` is scratch, one entry a slot.  Returns (number accepted, lowest log acceptance ratio).
-    """
-    work, n_slots = state.work, state.ints[N_SLOTS]
-    lowest, n_accepted = 0.0, 0
-    for i in range(first, last):
+    work, counts, n_slots = state.work, state.counts, state.ints[N_SLOTS]
+    counts[:n_slots] = 0.0
+    log_likelihood, lowest, n_accepted = work[LOG_LIKELIHOOD], 0.0, 0
+    for i in range(state.alloc.size):
         channel.take_off(Z, state.records, i)
         top, n_seen = -inf, 0
         while n_seen < n_slots and work[BOUND, n_seen] > state.levels[i]:
@@ -98,18 +71,22 @@ def allocate_range(sampler, rng, channel, kernel, Z, state, first, last, log_lik
         channel.put_on(Z, state.records, i)
         lowest = min(lowest, low)
         n_accepted += accepted
-    return n_accepted, lowest
-
-
-@helper
-def finish_allocation(kernel, state, n_accepted, lowest):
-    """Count the clusters and the accepted proposals."""
     n_clusters = 0
-    for k in range(state.ints[N_SLOTS]):
-        n_clusters += state.counts[k] > 0.0
+    for k in range(n_slots):
+        n_clusters += counts[k] > 0.0
     state.ints[N_CLUSTERS] = n_clusters
     state.ints[N_FREE] = 0
     note_acceptance(state.floats, state.alloc.size * kernel.n_features, n_accepted, lowest)
+    state.ints[CURSOR] = 0
+
+
+@helper
+def bound_weights(state):
+    """Largest weight from each atom on: in step 3 a record looks no further than it needs."""
+    largest = 0.0
+    for k in range(state.ints[N_SLOTS] - 1, -1, -1):
+        largest = max(largest, state.work[WEIGHT, k])
+        state.work[BOUND, k] = largest
 
 
 @helper

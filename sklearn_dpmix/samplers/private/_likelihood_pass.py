@@ -13,7 +13,7 @@ from typing import NamedTuple
 import numpy as np
 
 from ..._base.compiled import Component, compiled, entry, helper
-from .._threads import in_threads
+from ._threads import in_threads
 
 BLOCK = 8192
 NO_ROWS = np.arange(0)
