@@ -222,10 +222,12 @@ def check_one_each(Z, X):
 
 def positive_number(name, value):
     """Return one positive number as a float."""
-    number = positive_array(name, value)
-    if np.ndim(number):
+    number = numbers(value)
+    if number is not None and number.ndim:
         raise ValueError(f"{name} must be one number for the whole release, got {name}={value!r}")
-    return number
+    if number is None or not 0.0 < number < np.inf:
+        raise ValueError(f"{name} must be positive and finite, got {name}={value!r}")
+    return float(number)
 
 
 def refuse_seed(secure, random_state):

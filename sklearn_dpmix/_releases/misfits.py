@@ -12,7 +12,7 @@ def misfits(release, kernel=None):
     if categories is not None and kernel is not None and getattr(kernel, "n_categories", None) is None:
         yield (
             f"{release.mechanism!r} releases categories, and kernel {type(kernel).__name__} treats them as ordered "
-            'numbers: pass kernel="categorical" if the order means nothing'
+            'numbers: if the order means nothing, use PrivateDPMixture with kernel="categorical"'
         )
     if release.noise_variance() > 0 and release.channel.released_above is None:
         yield from less_than_noise(release)

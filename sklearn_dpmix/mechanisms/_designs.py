@@ -13,6 +13,7 @@ from .._base.parameters import is_real, numbers, positive_integer, positive_numb
 #: By how much a row of probabilities may miss 1, from rounding
 ROUNDING = 1e-9
 MOST_VALUES = 10_000  # of a hash function
+MOST_EPSILON = 700.0  # beyond it e^-ε is rounded, in the end to 0
 
 
 class SurveyDesigns:
@@ -153,7 +154,7 @@ class SurveyDesigns:
                [0.25, 0.5 , 0.25],
                [0.25, 0.25, 0.5 ]])
         """
-        other = np.exp(-positive_number("epsilon", epsilon))
+        other = np.exp(-_epsilon(epsilon))
         n = positive_integer("n_categories", n_categories, least=2, most=10_000)
         return cls(np.where(np.eye(n) > 0.0, 1.0, other) / (1.0 + (n - 1) * other))
 
@@ -182,7 +183,7 @@ class SurveyDesigns:
                [0.375, 0.375, 0.125, 0.125],
                [0.375, 0.125, 0.125, 0.375]])
         """
-        epsilon = positive_number("epsilon", epsilon)
+        epsilon = _epsilon(epsilon)
         n = positive_integer("n_categories", n_categories, least=2, most=4095)
         size = 2 ** int(n).bit_length()  # row 0 makes all answers alike, and no category has it
         likely, other = expit(epsilon) * 2.0 / size, expit(-epsilon) * 2.0 / size
@@ -221,7 +222,7 @@ class SurveyDesigns:
                [0.375, 0.125, 0.125, 0.375],
                [0.125, 0.375, 0.125, 0.375]])
         """
-        other, table = np.exp(-positive_number("epsilon", epsilon)), numbers(hashes)
+        other, table = np.exp(-_epsilon(epsilon)), numbers(hashes)
         is_table = table is not None and table.ndim == 2 and len(table) > 0 and table.shape[1] > 1
         if not is_table or not np.all((table >= 0) & (table < MOST_VALUES) & (table == np.floor(table))):
             raise ValueError(
@@ -292,6 +293,13 @@ class SurveyDesigns:
         """Probabilities of a yes."""
         yes = np.array([given_no, given_yes])
         return cls(np.column_stack([1.0 - yes, yes]))
+
+
+def _epsilon(value):
+    epsilon = positive_number("epsilon", value)
+    if epsilon > MOST_EPSILON:
+        raise ValueError(f"epsilon must be at most {MOST_EPSILON:g}, since e^-epsilon is rounded beyond, got {value!r}")
+    return epsilon
 
 
 def _probability(name, value):

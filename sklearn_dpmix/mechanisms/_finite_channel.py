@@ -266,6 +266,8 @@ class FiniteChannelMechanism(OwnDraws, SurveyDesigns, IndirectChannel):
 def _rows(matrix, which):
     """A matrix with rows that sum to 1 as nearly as possible."""
     array = numbers(matrix)
+    if array is None and hasattr(matrix, "matrix"):
+        raise ValueError(f"matrix{which} must be numbers, got a {type(matrix).__name__}: pass its matrix")
     if array is None or array.ndim != 2 or len(array) < 2 or array.shape[1] == 0:
         raise ValueError(
             f"matrix{which} must be numbers in two or more rows, one for each true category, got matrix={matrix!r}"

@@ -124,6 +124,7 @@ class IntegerContract(BudgetContract, IntegerLaw):
     def test_opendp_certifies_the_guarantee(self):
         """Its own privacy map at our sensitivity is within the budget; without the margin it is not always."""
         dp = pytest.importorskip("opendp.prelude")
+        dp.enable_features("contrib")
         rng = np.random.default_rng(10)
         without = 0
         for _ in range(60):
