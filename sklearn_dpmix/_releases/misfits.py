@@ -8,8 +8,8 @@ MISFIT = 1e-6  # probability below which a release is said not to fit its mechan
 
 def misfits(release, kernel=None):
     """What makes it improbable that the release came from this mechanism, or suits the kernel, as sentences."""
-    categories = getattr(release.mechanism, "n_categories", None)
-    if categories is not None and kernel is not None and getattr(kernel, "n_categories", None) is None:
+    has_categories = release.channel.n_categories is not None
+    if has_categories and kernel is not None and getattr(kernel, "n_categories", None) is None:
         yield (
             f"{release.mechanism!r} releases categories, and kernel {type(kernel).__name__} treats them as ordered "
             'numbers: if the order means nothing, use PrivateDPMixture with kernel="categorical"'
@@ -51,7 +51,7 @@ def less_than_noise(release):
 def out_of_reach(release):
     """Records lie in the bounds: a release far outside them is improbable, by the noise's tail."""
     bounds = release.bounds()
-    if bounds is None or not getattr(release.mechanism, "clamp", True):
+    if bounds is None or not release.channel.clamp:
         return
     least, which, value, n_values = release.farthest(bounds)
     probability = min(1.0, 2.0 * least * n_values)  # on either side

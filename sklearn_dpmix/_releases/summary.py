@@ -108,7 +108,7 @@ class ReleaseSummary:
 
     def _fewest(self, longest, n_parts):
         """Cells of a part to begin with; of narrow ones that have records, pairs become one where they are too many."""
-        noise = getattr(self.mechanism, "noise_scale", np.inf)
+        noise = np.inf if self.mechanism.noise_scale is None else self.mechanism.noise_scale
         return min(max(MOST_CELLS / n_parts, longest / (WIDEST * noise)), FARTHEST / n_parts)
 
     def _too_narrow(self):
@@ -215,7 +215,7 @@ class ReleaseSummary:
 
     def _check_same_mechanism(self, mechanism, who="the model's mechanism is"):
         """Raise ValueError unless a mechanism, which ``who`` names, makes the same releases as the summary's."""
-        if getattr(mechanism, "law", lambda: None)() != self.mechanism.law():
+        if mechanism is None or mechanism.law() != self.mechanism.law():
             raise ValueError(
                 f"this summary was built from releases of {self.mechanism!r}, but {who} {mechanism!r}: noise, bounds "
                 "and clamp must be the same"

@@ -45,7 +45,7 @@ class CategoricalKernel(Kernel):
     def resolve(self, release: Any) -> Self:
         """Fill in ``n_categories``, and check that the release has no others."""
         n_categories = self.n_categories
-        known = getattr(release.mechanism, "n_categories", None)
+        known = release.channel.n_categories
         if n_categories is None:
             n_categories = int(release.Z.max()) + 1 if known is None else known
         positive_integer("n_categories", n_categories, most=2**31)

@@ -6,14 +6,14 @@ from typing import Any
 import numpy as np
 from numpy.typing import ArrayLike
 
-from .._base.compiled import compiled, entry, lower
+from .._base.compiled import compiled, lower
 from .._base.generators import as_generator
 from .._base.parameters import check_array, check_bounds, check_query, is_real, noise_parameter, refuse_seed
 from .._base.typing import Array, Floats, Seed
 from ..privacy._guarantee import rounded_up
 from ._channel import RecordChannel
 from ._secure import secure_release
-from ._statistic_releases import StatisticReleases
+from ._statistic_releases import StatisticReleases, log_densities
 
 #: what says how releases follow from noise, and where they are alike
 OF_RELEASES = "log_channel", "kinks", "on_line", "folded", "near", "reach", "node_spacing"
@@ -79,7 +79,7 @@ class AdditiveMechanism(StatisticReleases, RecordChannel):
         return np.size(self.noise_scale) == 1
 
     @property
-    def tabulated_kernels(self) -> frozenset[str]:
+    def tabulated_kernels(self) -> frozenset[str]:  # type: ignore[override]
         """Kernels whose densities under the noise are had by a table, which is made of ``log_noise`` alone.
 
         Of one feature, if no other method has a say in them; normal kernels, where records are moved to bounds.
@@ -95,7 +95,7 @@ class AdditiveMechanism(StatisticReleases, RecordChannel):
         return self.query is None
 
     @property
-    def noise_scale(self) -> float | Floats:
+    def noise_scale(self) -> float | Floats:  # type: ignore[override]
         """Scale of the noise; an array of shape (n_records,) if each record has its own.
 
         One pair of bounds counts for one feature; with several features, use ``noise_scale_for(n_features)``.
@@ -108,10 +108,6 @@ class AdditiveMechanism(StatisticReleases, RecordChannel):
 
     def tail_probability(self, distance: ArrayLike, scale: ArrayLike) -> Floats | None:
         """P(noise > distance), distance at least 0; None if it is unknown."""
-        return None
-
-    def log_gain(self, t: ArrayLike, scale: float) -> Floats | None:
-        """Minus the logarithm of the noise's characteristic function at frequency t; None if it is unknown."""
         return None
 
     def check(self, n_features: int | None = None) -> None:
@@ -294,7 +290,7 @@ class AdditiveMechanism(StatisticReleases, RecordChannel):
             value = np.tile(value, (len(Z), 1))
         if Z.shape != value.shape:
             raise ValueError(f"Z must have the shape of a release of X, {value.shape}, got {Z.shape}")
-        return _log_density(self._lower(n_records=len(Z), n_features=Z.shape[1]), Z, value)
+        return log_densities(self._lower(n_records=len(Z), n_features=Z.shape[1]), Z, value)
 
     def law(self) -> tuple[Any, ...]:
         """A key that is equal for two mechanisms whose releases of one feature have the same distribution."""
@@ -376,12 +372,3 @@ class AdditiveMechanism(StatisticReleases, RecordChannel):
     def log_release(self, S, r, j, value):
         """Log density of entry j of release r of a query whose value is ``value``, up to a constant."""
         return self.log_noise(S[r, j] - value, self.noise[r * self.each])
-
-
-@entry
-def _log_density(channel, Z, X):
-    result = np.zeros(Z.shape[0])
-    for i in range(Z.shape[0]):
-        for j in range(Z.shape[1]):
-            result[i] += channel.log_channel(Z, i, j, X[i, j])
-    return result

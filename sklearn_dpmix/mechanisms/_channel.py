@@ -8,6 +8,7 @@ from math import exp, inf, log
 from typing import Any
 
 import numpy as np
+from numpy.typing import ArrayLike
 
 from .._base.compiled import Component, compiled, lower
 from .._base.typing import Array, Floats
@@ -77,8 +78,16 @@ class RecordChannel(Component):
     #: polynomial of the record, of degree ``degree``, between the bounds; "noise": a number with noise of any kind,
     #: whose density is all that is known; None: a number with noise, or an answer
     tables: str | None = None
+    #: the same of kernels for which :attr:`tables` are "noise"; any class that derives from it offers them, too
+    tabulated_kernels: frozenset[str] = frozenset()
     #: how many answers there are to a question; None if numbers are released
     n_answers: int | None = None
+    #: how many true categories there are; None if records are numbers
+    n_categories: int | None = None
+    #: scale of additive noise, an array if each record has its own; None if noise is not of one kind and a scale
+    noise_scale: float | Floats | None = None
+    #: whether records beyond bounds are moved to them
+    clamp: bool = True
     #: public threshold above which releases appear; None: all appear
     released_above: float | None = None
     #: prior on the share of people who do not follow the design; None: all follow it
@@ -143,6 +152,14 @@ class RecordChannel(Component):
     def is_grained(self) -> bool:
         """Whether noised densities are offered at values that can be released only, and not at places between."""
         return self.is_discrete
+
+    def law(self) -> Any:
+        """A key that is equal for two mechanisms whose releases of one feature have the same distribution, or None."""
+        return None
+
+    def log_gain(self, t: ArrayLike, scale: float) -> Floats | None:
+        """Minus the logarithm of the noise's characteristic function at frequency t; None if it is unknown."""
+        return None
 
     # --- releases as a line, for channels with noised densities of normal kernels ------------------------------------
 

@@ -91,7 +91,7 @@ class HaarWaveletMechanism(BinnedChannel):
         return 2 ** (self._resolution() + 1)
 
     @property
-    def noise_scale(self) -> float | Floats:
+    def noise_scale(self) -> float | Floats:  # type: ignore[override]
         """Scale of the Laplace noise on each coefficient."""
         return self.noise_scale_for(1)
 

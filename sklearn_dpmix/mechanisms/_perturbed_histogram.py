@@ -67,7 +67,7 @@ class PerturbedHistogramMechanism(HistogramMechanism):
             raise ValueError(f'noise must be "laplace" or "discrete_laplace", got {self.noise!r}')
 
     @property
-    def noise_scale(self) -> float | Floats:
+    def noise_scale(self) -> float | Floats:  # type: ignore[override]
         """Scale b of the noise: ``exp(-|e|/b)`` up to a constant."""
         return finite_scale(self, "epsilon", 2.0 / positive_number("epsilon", self.epsilon))
 

@@ -134,6 +134,15 @@ class StatisticNoise(BaseEstimator):
             )
         return sum(self._log_noise(s - statistics[:, :k], statistics, widen) for s in S)
 
+    def log_densities_given(self, S: Array, statistics: Array) -> Floats:
+        """Log density of each release given each row of statistics before noise: (size, n_releases)."""
+        return np.column_stack([self.release_density(s[None])(statistics) for s in S])
+
+    def releases_given(self, statistics: Array, n_releases: int, rng: np.random.Generator) -> Floats:
+        """So many simulated releases of each row of statistics before noise: (size, n_releases, n_statistics)."""
+        noise = [self._draw(rng, statistics) for _ in range(n_releases)]
+        return statistics[:, None, : self._k(statistics)] + np.stack(noise, axis=1)
+
     def log_release_mode(self, S: ArrayLike) -> float | None:
         """Return what :meth:`release_density` at these releases never exceeds, whatever the statistics.
 

@@ -16,6 +16,10 @@ class StatisticReleases:
 
     _lower: Any
     _scales: Any
+    bounds_for: Any
+    clamp: Any
+    draw_noise: Any
+    is_discrete: Any
 
     def n_columns(self, n_statistics: int) -> int:
         """How many numbers a simulator returns for a release of ``n_statistics``: the same number."""
@@ -50,6 +54,25 @@ class StatisticReleases:
         """
         mechanism = self if widen == 1.0 else self._widened(widen, S.shape[1])
         return partial(_evaluate, mechanism._lower(n_records=len(S), n_features=S.shape[1]), np.array(S))
+
+    def log_densities_given(self, S: Array, statistics: Array) -> Floats:
+        """Log density of each release given each row of statistics before noise: (size, n_releases)."""
+        channel, table = self._lower(n_records=len(S), n_features=S.shape[1]), np.empty((len(statistics), len(S)))
+        for row, statistic in zip(table, statistics, strict=True):
+            row[:] = log_densities(channel, S, np.tile(statistic, (len(S), 1)))
+        return table
+
+    def releases_given(self, statistics: Array, n_releases: int, rng: np.random.Generator) -> Floats:
+        """So many simulated releases of each row of statistics before noise: (size, n_releases, n_statistics)."""
+        size, k = statistics.shape
+        bounds = self.bounds_for(k)
+        if bounds is not None and self.clamp:
+            statistics = np.clip(statistics, bounds[:, 0], bounds[:, 1])
+        if self.is_discrete:
+            statistics = np.floor(statistics + 0.5)  # what its noise goes on
+        shape = size, n_releases, k
+        scale = np.broadcast_to(self._scales(n_releases, k)[:, None], shape)
+        return statistics[:, None] + self.draw_noise(rng, scale, shape)
 
     def log_release_mode(self, S: ArrayLike) -> float | None:
         """Largest value of :meth:`release_density` at these releases, whatever the statistics; for some noises a bound.
@@ -114,6 +137,16 @@ class StatisticReleases:
 def _evaluate(channel, S, statistics):
     result = np.empty(len(statistics))
     _log_release_density(channel, S, np.array(statistics, dtype=np.float64), result)
+    return result
+
+
+@entry
+def log_densities(channel, Z, X):
+    """Log density of each row of ``Z`` given that of ``X``."""
+    result = np.zeros(Z.shape[0])
+    for i in range(Z.shape[0]):
+        for j in range(Z.shape[1]):
+            result[i] += channel.log_channel(Z, i, j, X[i, j])
     return result
 
 

@@ -17,7 +17,7 @@ from sklearn_dpmix._base.reach import Reach
 from sklearn_dpmix._posterior.mixture import mixture_log_predictive
 from sklearn_dpmix.kernels import BetaKernel
 from sklearn_dpmix.mechanisms import AdditiveMechanism, NoNoise
-from sklearn_dpmix.mechanisms._additive import _log_density
+from sklearn_dpmix.mechanisms._statistic_releases import log_densities
 
 # ---------------------------------------------------------------- the cache never lies
 
@@ -29,7 +29,7 @@ EDITED = """
     from noise_formula import bend
     from joblib.externals.loky import get_reusable_executor
     from sklearn_dpmix.mechanisms import AdditiveMechanism, compiled
-    from sklearn_dpmix.mechanisms._additive import _log_density
+    from sklearn_dpmix.mechanisms._statistic_releases import log_densities
 
     OFFSET = 0.25
 
@@ -44,7 +44,7 @@ EDITED = """
 
     def ask():
         value = float(Bent(2.0).log_density([[3.0]], [[1.0]])[0])
-        stats = _log_density.stats
+        stats = log_densities.stats
         return value, sum(stats.cache_hits.values()), sum(stats.cache_misses.values())
 
     if __name__ == "__main__":
@@ -140,9 +140,9 @@ def test_redefining_a_class_in_a_notebook():
         return float(notebook["Own"]().log_density([[3.0]], [[0.0]])[0])
 
     assert answer(CELL) == 6.5
-    known = len(_log_density.overloads)
+    known = len(log_densities.overloads)
     assert answer("# run again\n" + CELL) == 6.5
-    assert len(_log_density.overloads) == known
+    assert len(log_densities.overloads) == known
     assert answer(CELL.replace("2.0 * e", "2.5 * e")) == 8.0
     more = CELL.replace("self.bend(e)", "self.bend(e, scale)").replace(
         "def bend(self, e):", "def bend(self, e, scale, c=7.0):"
@@ -158,10 +158,10 @@ SWAPPED = """
     import json, sys
     from numba.core.caching import FunctionCache
     from sklearn_dpmix.mechanisms import GaussianMechanism, LaplaceMechanism
-    from sklearn_dpmix.mechanisms._additive import _log_density
+    from sklearn_dpmix.mechanisms._statistic_releases import log_densities
 
     if sys.argv[1] == "numba":
-        type(_log_density._cache).load_overload = FunctionCache.load_overload
+        type(log_densities._cache).load_overload = FunctionCache.load_overload
     mechanisms = LaplaceMechanism(scale=1.0), GaussianMechanism(scale=1.0)
     print(json.dumps([float(m.log_density([[3.0]], [[0.0]])[0]) for m in mechanisms]))
 """
@@ -173,7 +173,7 @@ def test_an_entry_under_another_name_is_a_miss(tmp_path):
     """What two processes that write the index at one time can leave behind; numba alone then mixes the two up."""
     script, cache = write(tmp_path, swapped=SWAPPED), tmp_path / "cache"
     right = run(script, "ours", cache=cache)
-    first, second = sorted(cache.rglob("*_log_density*.nbc"))
+    first, second = sorted(cache.rglob("*log_densities*.nbc"))
     contents = first.read_bytes(), second.read_bytes()
 
     def swap():
@@ -226,10 +226,10 @@ def test_an_index_of_another_version_of_the_package_is_a_miss(tmp_path, monkeypa
 ASKED = """
     import json
     from sklearn_dpmix.mechanisms import LaplaceMechanism
-    from sklearn_dpmix.mechanisms._additive import _log_density
+    from sklearn_dpmix.mechanisms._statistic_releases import log_densities
 
     answer = float(LaplaceMechanism(scale=2.0).log_density([[3.0]], [[1.0]])[0])
-    stats = _log_density.stats
+    stats = log_densities.stats
     print(json.dumps([answer, sum(stats.cache_hits.values()), sum(stats.cache_misses.values())]))
 """
 
@@ -246,7 +246,7 @@ def test_what_changes_no_code_that_an_entry_reaches_costs_nothing(tmp_path):
     shutil.copytree(places[0], places[1], copy_function=shutil.copyfile)
     mechanisms = places[1] / PACKAGE.name / "mechanisms"
     another = "# a comment\n\n@entry\ndef _another(channel):\n    return 1.0\n\n\n"
-    edit(mechanisms / "_additive.py", "@entry\ndef _log_density", f"{another}@entry\ndef _log_density")
+    edit(mechanisms / "_statistic_releases.py", "@entry\ndef log_densities", f"{another}@entry\ndef log_densities")
     edit(mechanisms / "_statistic_releases.py", "    constant = 0.0  #", "    constant = 1.0  #")  # of another entry
     old, new = "return -abs(e) / scale", "return -2.0 * abs(e) / scale"
     edit(mechanisms / "_laplace.py", old, f"'''What it says.'''\n        {old}")

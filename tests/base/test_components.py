@@ -23,7 +23,7 @@ from sklearn_dpmix._base.compiled import Value, apart, compiled, entry, helper, 
 from sklearn_dpmix._base.memory import ComponentType
 from sklearn_dpmix.kernels import ConvolvedNormalKernel, Kernel, NormalKernel
 from sklearn_dpmix.mechanisms import AdditiveMechanism, GaussianMechanism, LaplaceMechanism, NoNoise, RecordChannel
-from sklearn_dpmix.mechanisms._additive import _log_density
+from sklearn_dpmix.mechanisms._statistic_releases import log_densities
 from sklearn_dpmix.mixings import DirichletProcess, MixtureOfFiniteMixtures, PitmanYor
 from sklearn_dpmix.models import RecordModel
 from sklearn_dpmix.samplers import Neal5
@@ -322,7 +322,7 @@ class Steps(RecordChannel):
 def test_an_array_of_a_users_component_is_an_array():
     """Its length, negative indices and NumPy's functions; a bare pointer would read beyond its end."""
     channel, Z = Steps([0.0, 1.0, 5.0])._lower(n_records=1, n_features=1), np.zeros((1, 1))
-    assert _log_density(channel, Z, np.array([[0.5]]))[0] == 1.0 + 300.0 + 5000.0
+    assert log_densities(channel, Z, np.array([[0.5]]))[0] == 1.0 + 300.0 + 5000.0
 
 
 @COMPILES
@@ -330,10 +330,10 @@ def test_an_array_of_a_users_component_is_an_array():
 def test_calls_leave_no_references_behind(component):
     channel, Z = component._lower(n_records=3, n_features=1), np.zeros((3, 1))
     parts = [channel, Z, *(getattr(channel, name) for name in channel._fields)]
-    _log_density(channel, Z, Z)
+    log_densities(channel, Z, Z)
     before = [sys.getrefcount(part) for part in parts]
     for _ in range(1000):
-        _log_density(channel, Z, Z)
+        log_densities(channel, Z, Z)
     assert np.max(np.subtract([sys.getrefcount(part) for part in parts], before)) < 100
 
 

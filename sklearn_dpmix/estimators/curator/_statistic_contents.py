@@ -3,7 +3,6 @@
 import numpy as np
 
 from ..._chains.datatree import Contents
-from ..._posterior.pointwise import statistic_log_likelihood, statistic_replicates
 from ...samplers.augmentation._user_model import UserModel
 from ._exp_family_inputs import check_bounds
 
@@ -47,13 +46,13 @@ class StatisticContents(Contents):
                 "which compares models"
             )
             self._refuse("log_likelihood", why)
-        return statistic_log_likelihood(self.fitted.mechanism, S, self._flat("statistic")[chosen])
+        return self.fitted.mechanism.log_densities_given(S, self._flat("statistic")[chosen])
 
     def predictive(self, chosen, rng):
         S = self._S()
         if S is None:
             self._refuse("posterior_predictive", "nothing was released (mechanism=None)")
-        return statistic_replicates(self.fitted.mechanism, self._new_statistics(chosen, rng), len(S), rng)
+        return self.fitted.mechanism.releases_given(self._new_statistics(chosen, rng), len(S), rng)
 
     def _new_statistics(self, chosen, rng):
         """Statistics, before noise, of new records under each draw's parameters: (len(chosen), n_statistics)."""

@@ -33,7 +33,7 @@ def has_threshold(estimator):
 
 def check_same_number(mechanism, n):
     """Raise ValueError if the noise has a scale per record, but for another number of records."""
-    n_fitted = np.size(getattr(mechanism, "noise_scale", 1.0))
+    n_fitted = 1 if mechanism is None else np.size(mechanism.noise_scale)
     if n_fitted not in (1, n):
         is_epsilon = mechanism.get_params().get("epsilon") is not None
         raise ValueError(
