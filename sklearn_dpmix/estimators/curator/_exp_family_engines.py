@@ -39,6 +39,9 @@ MOST_RECORDS = 1e6  # and "exact" does
 #: If at least the first number of at least the second number of records are beyond the bounds, chains of imputed
 #: records are slow and the normal approximation is good.
 TENS, HUNDREDS = 20, 200
+#: Records come and go one by one where their number is unknown, which the release hardly allows if its noise is less
+#: than so many times what one of them adds.  For ``TENS`` of records or more the normal approximation is then better.
+LEAST_NOISE = 2.0
 #: The share of records beyond the bounds from which on a sweep has several rounds: (n at most, rounds, moves in each).
 #: Poisson records take longer to move.
 CUT = 0.02
@@ -78,9 +81,20 @@ def choose_engine(problem, approximation):
     n = start_of(problem)
     if reason is None and n <= affordable(problem):
         found = modes(problem)
-        if len(found[0]) == 1 and (n < HUNDREDS or n * cut_off(problem, found) < TENS):
+        is_slow = n >= HUNDREDS and n * cut_off(problem, found) >= TENS or n >= TENS and holds_number(problem, found)
+        if len(found[0]) == 1 and not is_slow:
             return records_engine(problem, found)
     return normal_engine(problem)
+
+
+def holds_number(problem, found):
+    """Whether the number of records is unknown, and the release hardly lets any come or go, at the highest mode."""
+    if problem.n_known:
+        return False
+    noise = np.sqrt(matched_noise(problem)[1])
+    mean, root = np.zeros(len(noise)), np.zeros((len(noise), len(noise)))
+    lowered(problem).moments(found[0][0], mean, root)
+    return bool(np.any(noise < LEAST_NOISE * np.hypot(mean, np.linalg.norm(root, axis=1))))
 
 
 def cut_off(problem, found):
