@@ -255,6 +255,28 @@ def test_normal_approximation_of_a_number_that_may_be_small(family, count, scale
     assert_pmf_close(model.n_records_draws_, np.append(0.0, pmf / pmf.sum()), what="n")
 
 
+@pytest.mark.slow
+def test_a_number_that_a_sum_with_little_noise_holds():
+    """Of imputed records one at a time comes or goes, which such a sum hardly allows: 2 to 30 effective draws."""
+    query = SufficientStatistics("exponential", (0, 10), neighbours="add_remove")
+    S, scale, count, prior = -19.4, 0.1, NoisyCount(31.0, LaplaceMechanism(scale=2.0)), GammaPrior(2.0, 4.0)
+    mechanism = LaplaceMechanism(scale=scale, query=query)
+    model = PrivateExpFamilyGibbs(mechanism, family="exponential", prior=prior, n_records=count, random_state=0)
+    model.fit([S])
+    assert model.approximation_ == "normal"
+    rng, sums = np.random.default_rng(0), np.zeros(3)
+    for _ in range(20):  # draws of the prior, weighted: a record adds (x - 5)/5
+        n, rate = rng.integers(10, 56, 50_000), rng.gamma(2.0, 0.25, 50_000)
+        x = np.minimum(rng.standard_exponential((len(n), 56)) / rate[:, None], 10.0)
+        total = np.where(np.arange(56) < n[:, None], 0.2 * x - 1.0, 0.0).sum(axis=1)
+        sums += np.exp(-np.abs(S - total) / scale - np.abs(31.0 - n) / 2.0) @ np.column_stack(
+            [n, rate, np.ones(len(n))]
+        )
+    expected = sums[:2] / sums[2]
+    assert_mean_close(model.n_records_draws_, expected[0], what="n")
+    assert_mean_close(model.theta_draws_[..., 0], expected[1], what="rate")
+
+
 @pytest.mark.nightly
 def test_normal_approximation_under_integer_noise():
     """The release is of s rounded: a sum over integers of normal cells."""

@@ -296,6 +296,14 @@ class TwoHills:
         return -0.5 * np.sum((statistics - self._mean(theta)) ** 2, axis=1)
 
 
+def test_at_an_edge_there_is_no_standard_error():
+    """The information of the simulations there says nothing: the likelihood has no maximum inside."""
+    model = PrivateMCEM(LaplaceMechanism(scale=4.0), model=BinomialCount(10), random_state=0)
+    with pytest.warns(RuntimeWarning, match="towards the edge of the parameters: no standard error"):
+        model.fit([[17.0], [13.0]])
+    assert model.theta_ > 0.99 and np.isnan(model.standard_error_) and np.all(np.isnan(model.interval()))
+
+
 def test_several_starts():
     """The likelihood, N(s_obs; (θ², 0.3 θ), 1.25 I), has a hill on either side of 0, and one of them is higher."""
     S, mechanism = np.array([4.0, 0.9]), GaussianMechanism(scale=0.5)

@@ -40,7 +40,7 @@ MOST_RECORDS = 1e6  # and "exact" does
 #: records are slow and the normal approximation is good.
 TENS, HUNDREDS = 20, 200
 #: Records come and go one by one where their number is unknown, which the release hardly allows if its noise is less
-#: than so many times what one of them adds.  For ``TENS`` of records or more the normal approximation is then better.
+#: than so many times what one of them adds.  From ``TENS`` records on the normal approximation is then better.
 LEAST_NOISE = 2.0
 #: The share of records beyond the bounds from which on a sweep has several rounds: (n at most, rounds, moves in each).
 #: Poisson records take longer to move.
@@ -81,7 +81,8 @@ def choose_engine(problem, approximation):
     n = start_of(problem)
     if reason is None and n <= affordable(problem):
         found = modes(problem)
-        is_slow = n >= HUNDREDS and n * cut_off(problem, found) >= TENS or n >= TENS and holds_number(problem, found)
+        is_slow = n >= HUNDREDS and n * cut_off(problem, found) >= TENS
+        is_slow |= n >= TENS and holds_number(problem, found)
         if len(found[0]) == 1 and not is_slow:
             return records_engine(problem, found)
     return normal_engine(problem)

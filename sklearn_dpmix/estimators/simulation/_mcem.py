@@ -82,6 +82,7 @@ class PrivateMCEM(CallbackSupportMixin, BaseEstimator):
     information_ : ndarray of shape (n_params, n_params)
         Observed Fisher information of the release, at the start of the last Newton step.
     standard_error_ : ndarray of shape (n_params,)
+        By that information; NaN where it is not positive, or the likelihood has no maximum inside.
     monte_carlo_error_ : ndarray of shape (n_params,)
         Standard error of ``theta_`` as a Monte Carlo estimate of the maximum.
     score_ : ndarray of shape (n_params,)
@@ -265,7 +266,8 @@ class PrivateMCEM(CallbackSupportMixin, BaseEstimator):
             last = length < self.tol or doubts
             moved = inside(likelihood, top.imputed, theta, top.step * min(1.0, 1.0 / max(length, 1e-300)))
             if moved is None:
-                doubts.append("the likelihood rises towards the edge of the parameters")
+                doubts.append("the likelihood rises towards the edge of the parameters: no standard error")
+                top = top._replace(error=np.full(len(theta), np.nan))
                 break
             theta = moved
             if last:

@@ -98,9 +98,10 @@ class OneNormal(MixtureSampler):
         sampler, done = lower(type(self), fields, frozen=False), state.ints[N_SWEEPS:]
         n = n_kept(done[0], n_sweeps, n_warmup, thin)
         ones, theta = np.ones(n, np.int64), np.zeros((n, n_columns(len(Z.mean))))
-        draws = Draws(ones, ones.copy(), np.ones(n), np.ones(n), theta)
+        draws = Draws(ones, ones, np.ones(n), np.ones(n), theta)
         run_chain(sampler, state, rng, done, n_sweeps, n_warmup, thin, draws)
-        return state, draws
+        rest = {"n_atoms": 2 * ones, "weights": np.tile([1.0, 0.0], n), "theta": np.repeat(theta, 2, axis=0)}
+        return state, draws._replace(**rest)  # the last atom stands for what is left, which is nothing
 
     @compiled
     def sweep(self, state, rng, warming_up):
