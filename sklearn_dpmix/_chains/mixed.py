@@ -20,8 +20,10 @@ def have_mixed(r_hat, ess, ess_limit=ESS_LIMIT):
 
 
 def numbers(r_hat, ess, worst, fewest, ess_limit=ESS_LIMIT):
-    """The two that decide, in words."""
+    """The two that decide, in words that say which of them is wrong."""
+    r_hat_limit = "" if r_hat[worst] <= R_HAT_LIMIT else f", should be below {R_HAT_LIMIT}"
+    ess_limit = "" if ess[fewest] >= ess_limit else f", should be above {ess_limit:g}"
     return (
-        f"worst R-hat {r_hat[worst]:.3f} ({worst}, should be below {R_HAT_LIMIT}), smallest effective sample size "
-        f"{ess[fewest]:.0f} ({fewest}, should be above {ess_limit:g})"
+        f"worst R-hat {r_hat[worst]:.3f} ({worst}{r_hat_limit}), smallest effective sample size {ess[fewest]:.0f} "
+        f"({fewest}{ess_limit})"
     )
