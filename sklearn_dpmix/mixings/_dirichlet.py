@@ -63,7 +63,7 @@ class DirichletProcess(Component):
         return mean is not None and bool(mean <= MOST_CONCENTRATION)
 
     @compiled
-    def fresh_weight(self, concentration, n_clusters):
+    def new_cluster_weight(self, concentration, n_clusters):
         """Weight of a new cluster in the urn, where that of an old one is its number of records minus ``discount``."""
         return concentration
 

@@ -81,7 +81,7 @@ class MixtureOfFiniteMixtures(Component):
         return bool(not has_gaps and (len(possible) > 1 or possible[0] == 1) and possible[-1] <= MOST_COMPONENTS)
 
     @compiled
-    def fresh_weight(self, concentration, n_clusters):
+    def new_cluster_weight(self, concentration, n_clusters):
         """γ(M - t): the total weight of the components without records.  ``concentration`` holds M."""
         return -self.discount * max(concentration - n_clusters, 0.0)
 
@@ -95,7 +95,7 @@ class MixtureOfFiniteMixtures(Component):
         n_others, factor = alloc.size - 1, 1.0 - self.discount
         if n_others == 0:
             return -1
-        fresh = self.fresh_weight(concentration, n_clusters)
+        fresh = self.new_cluster_weight(concentration, n_clusters)
         while True:
             u = rng.random() * (fresh + factor * n_others)
             if u < fresh:

@@ -50,7 +50,7 @@ class PitmanYor(Component):
         return self.discount <= MOST_DISCOUNT and 0.0 < self.concentration <= MOST_CONCENTRATION
 
     @compiled
-    def fresh_weight(self, concentration, n_clusters):
+    def new_cluster_weight(self, concentration, n_clusters):
         return concentration + self.discount * n_clusters
 
     @compiled
@@ -63,7 +63,7 @@ class PitmanYor(Component):
         n_others = alloc.size - 1
         if n_others == 0:
             return -1
-        fresh = self.fresh_weight(concentration, n_clusters)
+        fresh = self.new_cluster_weight(concentration, n_clusters)
         while True:
             u = rng.random() * (fresh + n_others)
             if u < fresh:

@@ -117,7 +117,7 @@ class UrnOfComponents(MixtureOfFiniteMixtures):
     @compiled
     def propose_cluster(self, rng, concentration, n_clusters, alloc, counts, i):
         n_others = alloc.size - 1
-        u = rng.random() * (self.fresh_weight(concentration, n_clusters) + n_others)
+        u = rng.random() * (self.new_cluster_weight(concentration, n_clusters) + n_others)
         if u >= n_others:
             return -1
         other = min(int(u), n_others - 1)

@@ -91,7 +91,9 @@ def resolve_components(mechanism, kernel, mixing, sampler, n_records):
     check_mechanism(mechanism, n_records)
     mixing = DirichletProcess() if mixing is None else mixing
     kernel = resolve("kernel", kernel, KERNELS, Kernel, _KERNEL_METHODS)
-    mixing = resolve("mixing", mixing, MIXINGS, object, ("fresh_weight", "propose_cluster", "update_concentration"))
+    mixing = resolve(
+        "mixing", mixing, MIXINGS, object, ("new_cluster_weight", "propose_cluster", "update_concentration")
+    )
     mixing._lower()  # checks its parameters
     sampler = resolve("sampler", sampler, SAMPLERS, MixtureSampler, ())
     return kernel, mixing, check_composition(mechanism, kernel, mixing, sampler)

@@ -116,7 +116,7 @@ def collapsed_sweep(sampler, kernel, mixing, state, rng):
             empty = k
         for s in range(state.stats.shape[1]):
             state.stats[empty, s] = 0.0
-        fresh = mixing.fresh_weight(state.floats[CONCENTRATION], state.ints[N_CLUSTERS])
+        fresh = mixing.new_cluster_weight(state.floats[CONCENTRATION], state.ints[N_CLUSTERS])
         top, total, chosen = -inf, 0.0, empty
         for c in range(state.ints[N_SLOTS] + 1):
             if c < state.ints[N_SLOTS]:

@@ -142,7 +142,7 @@ def split_or_merge(rng, n_scans, kernel, mixing, state):
     n_first, n_second, log_q = restricted_scan(rng, kernel, mixing, state, n_others, first, n_first, n_second, keep)
     log_likelihood, n_first, n_second = part_records(kernel, state, i, j, n_others, first)
     n_merged, d = state.ints[N_CLUSTERS] - (a != b), mixing.discount
-    fresh = mixing.fresh_weight(state.floats[CONCENTRATION], n_merged)
+    fresh = mixing.new_cluster_weight(state.floats[CONCENTRATION], n_merged)
     gain = log_likelihood - log_q + (log(fresh) if fresh > 0.0 else -inf)  # a finite mixture may be full
     gain += lgamma(n_first - d) + lgamma(n_second - d) - lgamma(n_first + n_second - d) - lgamma(1.0 - d)
     if (gain if a == b else -gain) < log(rng.random()):

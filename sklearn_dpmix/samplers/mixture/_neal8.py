@@ -82,7 +82,7 @@ def gibbs_sweep(n_candidates, channel, kernel, mixing, Z, state, rng):
             n_clusters -= 1
         n_slots = state.ints[N_SLOTS]
         # without other clusters a new one is certain, though a negative concentration would weigh it below 0
-        share = mixing.fresh_weight(concentration, n_clusters) / n_candidates if n_clusters > 0 else 1.0
+        share = mixing.new_cluster_weight(concentration, n_clusters) / n_candidates if n_clusters > 0 else 1.0
         top, total, chosen = -inf, 0.0, k
         for c in range(n_slots + n_candidates):
             if c < n_slots:

@@ -99,7 +99,7 @@ def reuse_pass(sampler, rng, channel, kernel, mixing, Z, state):
     for p in range(POOL):
         pool[p] = n_slots
         n_slots += 1
-    share = mixing.fresh_weight(concentration, n_clusters) / POOL
+    share = mixing.new_cluster_weight(concentration, n_clusters) / POOL
     for p in range(POOL):
         kernel.draw_prior(rng, theta, pool[p])
         work[MASS, pool[p]] = share
@@ -117,7 +117,7 @@ def reuse_pass(sampler, rng, channel, kernel, mixing, Z, state):
             work[MASS, pool[p]] = 0.0
             pool[p] = k
             n_clusters -= 1
-            share = mixing.fresh_weight(concentration, n_clusters) / POOL
+            share = mixing.new_cluster_weight(concentration, n_clusters) / POOL
             for q in range(POOL):
                 work[MASS, pool[q]] = share
         padded = (n_slots + 7) // 8 * 8  # whole vectors; slots beyond have mass 0
@@ -143,7 +143,7 @@ def reuse_pass(sampler, rng, channel, kernel, mixing, Z, state):
         counts[chosen] += 1.0
         if counts[chosen] == 1.0:
             n_clusters += 1
-            share = mixing.fresh_weight(concentration, n_clusters) / POOL
+            share = mixing.new_cluster_weight(concentration, n_clusters) / POOL
             for p in range(POOL):
                 if pool[p] == chosen:
                     if n_free > 0:

@@ -72,7 +72,7 @@ def draw_mixture(rng, kernel, mixing, state, weights, theta, start):
         for p in range(theta.shape[1]):
             theta[h, p] = state.theta[at, p]
         total += weights[h]
-    mass = mixing.fresh_weight(concentration, n_clusters)
+    mass = mixing.new_cluster_weight(concentration, n_clusters)
     rest = rng.standard_gamma(mass) if mass > 0.0 else 0.0
     total += rest
     for h in range(start, start + n_clusters):
@@ -82,14 +82,14 @@ def draw_mixture(rng, kernel, mixing, state, weights, theta, start):
     while rest > LEFTOVER and h < first + MAX_ATOMS:
         # stick-breaking of the unseen part: Beta(1 - d, w of the clusters and sticks so far and this one)
         a = rng.standard_gamma(1.0 - discount)
-        b = rng.standard_gamma(mixing.fresh_weight(concentration, h + 1 - start))
+        b = rng.standard_gamma(mixing.new_cluster_weight(concentration, h + 1 - start))
         weights[h] = rest * a / (a + b)
         rest -= weights[h]
         kernel.draw_prior(rng, theta, h)
         h += 1
     rest, n_shares = max(rest, 0.0), 1
     if rest > LEFTOVER:  # so many that their squares are those of its sticks, (1 - d)/(1 + w), or next to nothing
-        alike = (1.0 + mixing.fresh_weight(concentration, h - start)) / (1.0 - discount)
+        alike = (1.0 + mixing.new_cluster_weight(concentration, h - start)) / (1.0 - discount)
         n_shares = int(ceil(min(alike, (rest / LEFTOVER) ** 2, MOST_SHARES)))
     for k in range(h, h + n_shares):
         weights[k] = rest / n_shares

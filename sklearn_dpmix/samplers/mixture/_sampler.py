@@ -168,7 +168,9 @@ class MixtureSampler(Component):
         if n_sweeps:
             kernel.check_state(state.theta[state.counts > 0], state.records[: state.alloc.size])
         check_concentration(mixing, concentration, n_clusters)
-        require(values[3].fresh_weight(concentration, n_clusters) >= 0, "floats", "has an impossible concentration")
+        require(
+            values[3].new_cluster_weight(concentration, n_clusters) >= 0, "floats", "has an impossible concentration"
+        )
         require(n_clusters <= getattr(values[3], "most_clusters", np.inf), "ints", "has more clusters than the mixing")
         if hasattr(values[1], "is_exact"):  # the records are given; a chain may start at what is nearest in the support
             records = state.records[:-1]

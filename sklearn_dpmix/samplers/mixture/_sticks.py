@@ -15,7 +15,7 @@ from ._state import fill_cache
 def draw_weights(rng, mixing, state):
     """Step 1, and the slice levels of step 2."""
     n_clusters = state.ints[N_CLUSTERS]
-    rest = rng.standard_gamma(mixing.fresh_weight(state.floats[CONCENTRATION], n_clusters))
+    rest = rng.standard_gamma(mixing.new_cluster_weight(state.floats[CONCENTRATION], n_clusters))
     total = rest
     for k in range(n_clusters):
         state.work[WEIGHT, k] = rng.standard_gamma(state.counts[k] - mixing.discount)
@@ -38,7 +38,7 @@ def extend_sticks(rng, channel, kernel, mixing, state):
         if k == state.counts.size:
             return False
         a = rng.standard_gamma(1.0 - mixing.discount)
-        b = rng.standard_gamma(mixing.fresh_weight(state.floats[CONCENTRATION], k + 1))
+        b = rng.standard_gamma(mixing.new_cluster_weight(state.floats[CONCENTRATION], k + 1))
         state.work[WEIGHT, k] = state.floats[REST] * a / (a + b)
         state.floats[REST] *= b / (a + b)
         kernel.draw_prior(rng, state.theta, k)

@@ -70,7 +70,7 @@ def log_split_prior(mixing, concentration, n_clusters, n1, n2):
     probability n / (n1 n2 2 H_{n-1}) / C(n, n2); a split picks one of K clusters, the merge back one of (K+1) K pairs.
     """
     n, discount = n1 + n2, mixing.discount
-    fresh = mixing.fresh_weight(concentration, n_clusters)
+    fresh = mixing.new_cluster_weight(concentration, n_clusters)
     if fresh <= 0.0:  # a finite mixture is full
         return -inf
     urn = log(fresh) + lgamma(n1 - discount) + lgamma(n2 - discount)
