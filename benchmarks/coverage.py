@@ -214,7 +214,7 @@ CELLS = [
     ),
     *(
         Cell("curves", population, n, epsilon, noise, True)
-        for n, epsilon, noise in ((1000, 20.0, "Laplace"), (5000, 20.0, "Laplace"), (2000, 50.0, "Gaussian"))
+        for n, epsilon, noise in ((300, 50.0, "Laplace"), (1000, 20.0, "Laplace"), (1000, 50.0, "Gaussian"))
         for population in ("line, uniform x", "wave, uniform x")
     ),
 ]
