@@ -69,7 +69,7 @@ class HybridMechanism(PiecewiseMechanism):
     1.0
     """
 
-    noised_kernels = frozenset({"normal"})
+    noised_kernels = frozenset({"beta", "normal", "truncated_normal"})
     piece_shape = "mean"
 
     # --- parameters: all on [-1, 1] ----------------------------------------------------------------------------------

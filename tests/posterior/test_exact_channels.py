@@ -89,7 +89,7 @@ COMBINATIONS = [
     *product(("square-wave-beta",), ("neal5", "neal8", "conditional", "auto")),
     *product(("square-wave-normal",), ("neal5", "slice", "conditional", "neal8", "interweaved", "mixing_measure")),
     *product(("piecewise-beta",), ("neal5", "conditional", "mixing_measure")),
-    *product(("hybrid-beta",), ("neal5", "conditional")),
+    *product(("hybrid-beta",), ("neal5", "conditional", "mixing_measure")),
     *product(("hybrid-normal",), ("neal8", "interweaved", "mixing_measure")),
     *product(("designs",), ("neal5", "slice", "neal8", "conditional")),
     *product(("bits",), ("neal5", "slice", "neal8", "auto")),

@@ -15,7 +15,13 @@ from statistical import Disagreement, assert_means_agree
 from sklearn_dpmix import PrivateDPMixture, ReleaseSummary
 from sklearn_dpmix._base.compiled import compiled, entry
 from sklearn_dpmix.kernels import BetaKernel, ConvolvedNormalKernel, TruncatedNormalKernel
-from sklearn_dpmix.mechanisms import GaussianMechanism, LaplaceMechanism, PiecewiseMechanism, SquareWaveMechanism
+from sklearn_dpmix.mechanisms import (
+    GaussianMechanism,
+    HybridMechanism,
+    LaplaceMechanism,
+    PiecewiseMechanism,
+    SquareWaveMechanism,
+)
 from sklearn_dpmix.mixings import DirichletProcess
 from sklearn_dpmix.samplers import MixingMeasure, ReUse
 from sklearn_dpmix.samplers.mixture.measure import _node_layout, _which_chart
@@ -116,6 +122,28 @@ def test_densities(kernel, mechanism):
             down[e] -= step
             difference = (filled(chart, mechanism, places, up)[0] - filled(chart, mechanism, places, down)[0]) / step
             np.testing.assert_allclose(slope / g, 0.5 * difference / g, atol=1e-5)
+
+
+@pytest.mark.parametrize("kernel", [TRUNCATED, BETA], ids=["truncated", "beta"])
+def test_densities_of_a_coin(kernel):
+    """Its sides between windows, against quadrature; the twin has its sides the other way round."""
+    mechanism, rng = HybridMechanism(2.0, bounds=(0.2, 0.9)), np.random.default_rng(1)
+    chart = chart_of(kernel._lower(n_features=1))
+    side = 0.35 / np.tanh(1.0)
+    released = np.array([0.55 - side, 0.1, 0.6, 0.55 + side])
+    places = mechanism.on_line(released)
+    edges = np.unique(np.concatenate([np.linspace(0, 1, 2001), (0.2, 0.9), mechanism.lookup(places[None])[:2].ravel()]))
+    edges = edges[(edges >= 0.0) & (edges <= 1.0)]
+    t, w = np.polynomial.legendre.leggauss(8)
+    y = (0.5 * (edges[1:] + edges[:-1])[:, None] + 0.5 * np.diff(edges)[:, None] * t).ravel()
+    q = np.exp([mechanism.log_density(np.full((len(y), 1), z), y[:, None]) for z in released])
+    for _ in range(6):
+        coordinates, density, _ = atom_of(kernel, rng)
+        g = filled(chart, mechanism, places, coordinates)[0]
+        expected = q @ ((0.5 * np.diff(edges)[:, None] * w).ravel() * density(y))
+        np.testing.assert_allclose(g, expected, rtol=1e-6)
+        with pytest.raises(AssertionError):
+            np.testing.assert_allclose(g, expected[::-1], rtol=1e-3)
 
 
 NARROW = [(TRUNCATED, 0.37, 0.002), (TRUNCATED, -0.05, 0.002), (BETA, 3700.0, 6300.0), (BETA, 1e5, 1.5)]

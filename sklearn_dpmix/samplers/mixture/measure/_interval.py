@@ -122,6 +122,31 @@ class InPieces(NamedTuple):
         return [piece for piece in pieces if piece[0] < piece[1]]
 
 
+class OfCoins(NamedTuple):
+    """The same where some releases are sides of a coin, whose odds are linear in the record between the bounds."""
+
+    windows: InPieces
+    bounds: Any
+
+    @property
+    def places(self):
+        return self.windows.places
+
+    def is_side(self, i):
+        return self.windows.channel.sign(self.places[:, None], i, 0) != 0.0
+
+    def ends(self, i, edges):
+        if self.is_side(i):
+            return np.union1d(edges, np.clip(self.bounds, edges[0], edges[-1]))
+        return self.windows.ends(i, edges)
+
+    def density(self, i, y):
+        if not self.is_side(i):
+            return self.windows.density(i, y)
+        channel, Z = self.windows.channel, self.places[:, None]
+        return np.exp([[channel.log_channel(Z, i, 0, value) for value in row] for row in y])
+
+
 class OfPolynomials(NamedTuple):
     """A channel whose releases' probabilities are polynomials of the record."""
 
@@ -151,7 +176,8 @@ def noise_of(mechanism, places, low, width, scales=None):
         return OfNoise(mechanism, places, low, width)
     if scales is not None:
         mechanism = type(mechanism)(scale=scales, bounds=mechanism.bounds, clamp=mechanism.clamp)
-    return InPieces(mechanism._lower(n_records=len(places), n_features=1), places)
+    pieces = InPieces(mechanism._lower(n_records=len(places), n_features=1), places)
+    return OfCoins(pieces, mechanism.bounds_for(1)[0]) if mechanism.piece_shape == "mean" else pieces
 
 
 def table(noise, edges):

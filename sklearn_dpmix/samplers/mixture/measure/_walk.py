@@ -68,10 +68,10 @@ class MixingMeasure(NodeLayout, ChoiceOfFew, Starts, MixtureSampler):
     values, or anywhere if it is wide Gaussian noise; the windows of the square wave, the piecewise and the hybrid
     mechanism, and binomial counts, of one ε; Haar coefficients); normal kernels of one feature under noise of any kind
     and one scale that is added to records between bounds; truncated normal and beta kernels, of one feature, bounded or
-    not, without the integers and the hybrid mechanism; convolved normal kernels; correlated normal ones under Gaussian
-    noise of one scale, if nothing is clamped before it, or of two features if it is not much narrower than the bounds,
-    and under other Gaussian and Laplace noise, with a record, or what makes it, kept beside each release; normal
-    kernels without noise; or categorical kernels and randomised response of one ε, where the different answers are the
+    not, but for the integers; convolved normal kernels; correlated normal ones under Gaussian noise of one scale, if
+    nothing is clamped before it, or of two features if it is not much narrower than the bounds, and under other
+    Gaussian and Laplace noise, with a record, or what makes it, kept beside each release; normal kernels without noise;
+    or categorical kernels and randomised response of one ε, where the different answers are the
     nodes; a Dirichlet process with a concentration of at most 20, a mixture of finite mixtures whose possible numbers
     of components have no gaps, or a Pitman–Yor process with a discount of at most 0.3 and a concentration of at most 5.
 
