@@ -50,7 +50,8 @@ class PrivateDPMixtureRegressor(CoefficientsMixin, RegressorMixin, MonitoredDraw
     kernel : MultivariateNormalKernel or "multivariate_normal", default="multivariate_normal"
         Joint distribution of (x, y) in a cluster, with its base measure.  If given by name, its parameters are
         estimated from the release; with ``linear=True`` the prior then weighs about as much as one record: dof is
-        n_columns + 2, and the mean of Σ is diagonal with the release's variances minus those of the noise.
+        n_columns + 2, and the mean of Σ is diagonal with the release's variances minus those of the noise.  Bends that
+        noise hides come out too flat; for them pass a kernel with a smaller ``scale`` than ``kernel_`` then has.
     mixing : DirichletProcess or PitmanYor, optional
         As in :class:`PrivateDPMixture`; not with ``linear=True``.
     sampler : str or sampler object, default="auto"
