@@ -63,7 +63,8 @@ class PopulationMixin:
         """Draws of the density of confidential records.
 
         Each draw is a random density, including the unseen part of the mixture (once its remaining mass is below 0.001,
-        the remainder has the base measure's density).
+        the remainder has the base measure's density).  Where hardly a draw has a record, most of its density is that of
+        this remainder, which ``MixingMeasure`` makes smaller than the other samplers do: logarithms differ there.
 
         Parameters
         ----------
