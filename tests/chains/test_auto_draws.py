@@ -5,7 +5,7 @@ from functools import partial
 
 import numpy as np
 import pytest
-from long_run_case import FITS, RELEASE, draws_of, mixture, stop_at
+from long_run_case import FITS, RELEASE, draws_of, mixture, save_always, stop_at
 from sklearn.base import clone
 
 from sklearn_dpmix import AutoDraws
@@ -27,8 +27,9 @@ def test_auto_draws_have_the_effective_size_asked_for():
     np.testing.assert_equal(draws_of(mixture(n_draws=n, n_chains=4).fit(RELEASE)), draws_of(many))
 
 
-def test_auto_draws_do_not_depend_on_stops(tmp_path, monkeypatch, save_always):
+def test_auto_draws_do_not_depend_on_stops(tmp_path, monkeypatch):
     """Catches looks that follow the clock, and a resumed run that looks elsewhere and so ends elsewhere."""
+    save_always(monkeypatch)
     slow = partial(mixture, n_draws=AutoDraws(min_ess=400), sampler="interweaved")
     reference = slow().fit(RELEASE)
     assert reference.n_clusters_draws_.shape[1] > 700

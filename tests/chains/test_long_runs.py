@@ -12,7 +12,7 @@ import zipfile
 import numpy as np
 import pytest
 from damaged_archives import encrypted, open_header
-from long_run_case import COINS, FITS, RECORDS, RELEASE, TIMES, draws_of, mixture, stop_at
+from long_run_case import COINS, FITS, RECORDS, RELEASE, TIMES, draws_of, mixture, save_always, stop_at
 from sklearn.base import clone
 
 from sklearn_dpmix import (
@@ -32,8 +32,9 @@ pytestmark = pytest.mark.filterwarnings("ignore:the chains have not mixed:Runtim
 
 @pytest.mark.parametrize("name", sorted(FITS))
 @pytest.mark.parametrize("at", [9, 33])
-def test_a_run_that_failed_goes_on_to_the_draws_of_one_run(name, at, tmp_path, monkeypatch, save_always):
+def test_a_run_that_failed_goes_on_to_the_draws_of_one_run(name, at, tmp_path, monkeypatch):
     """Catches state, a generator or draws that are not in the file; in the warm-up and beyond, for every estimator."""
+    save_always(monkeypatch)
     model, release = FITS[name]
     path = tmp_path / "run"
     with monkeypatch.context() as patch:
@@ -245,8 +246,9 @@ def test_a_file_runs_no_code(finished, tmp_path):
     assert "antigravity" not in sys.modules
 
 
-def test_a_full_disk_keeps_the_last_good_checkpoint(tmp_path, save_always):
+def test_a_full_disk_keeps_the_last_good_checkpoint(tmp_path, monkeypatch):
     """Catches a half-written file in the place of a good one, and an error that does not say what to do."""
+    save_always(monkeypatch)
     path, before = tmp_path / "run", resource.getrlimit(resource.RLIMIT_FSIZE)
     mixture(n_draws=500, checkpoint=path).fit(RELEASE)
     good = path.read_bytes()

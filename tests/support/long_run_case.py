@@ -13,6 +13,7 @@ from sklearn_dpmix import (
     PrivatePosteriorDA,
 )
 from sklearn_dpmix._chains import chain as chain_module
+from sklearn_dpmix._chains import checkpoint
 from sklearn_dpmix._chains.progress import Progress
 from sklearn_dpmix.datasets import make_three_normals
 from sklearn_dpmix.mechanisms import LaplaceMechanism
@@ -67,3 +68,9 @@ def stop_at(monkeypatch, n_sweeps, error=KeyboardInterrupt):
 
 def mixture(**params):
     return clone(FITS["mixture"][0]).set_params(**params)
+
+
+def save_always(monkeypatch):
+    """Checkpoints are written after each block."""
+    monkeypatch.setattr(checkpoint, "SECONDS", 0.0)
+    monkeypatch.setattr(checkpoint, "SHARE", 0)
