@@ -78,7 +78,7 @@ class RecordChannel(Component):
     #: polynomial of the record, of degree ``degree``, between the bounds; "noise": a number with noise of any kind,
     #: whose density is all that is known; None: a number with noise, or an answer
     tables: str | None = None
-    #: the same of kernels for which :attr:`tables` are "noise"; any class that derives from it offers them, too
+    #: the ``noised_as`` of kernels whose densities under the noise are had by a table of the noise's density
     tabulated_kernels: frozenset[str] = frozenset()
     #: how many answers there are to a question; None if numbers are released
     n_answers: int | None = None

@@ -95,6 +95,9 @@ def test_sums_and_imputed_records_agree(n, scale):
     by_sums, by_records = linear(mechanism), linear(mechanism, sampler="imputed", n_draws=4000, thin=3, n_jobs=2)
     one = coefficients(fitted(by_sums, Z))
     assert isinstance(by_sums.sampler_, OneNormal)
+    theta = by_sums._joint_._draws_.flat.theta[::2]  # of the one normal, before the atom for what is left: nothing
+    density = np.exp(-0.5 * ((0.3 - theta[:, 0]) / theta[:, 1]) ** 2) / (np.sqrt(2.0 * np.pi) * theta[:, 1])
+    np.testing.assert_allclose(by_sums._joint_.density_draws([[0.3]], feature=0).ravel(), density, rtol=1e-9)
     other = coefficients(fitted(by_records, Z))
     assert_means_agree(one, other)
     assert_means_agree(one**2, other**2)
