@@ -1,4 +1,4 @@
-"""Checks of mechanisms' parameters, and the calibration that the ones with a sensitivity share."""
+"""Checks of parameters: numbers, arrays, counts, objects; and the calibration by a sensitivity."""
 
 from numbers import Real
 from typing import Any, TypeGuard
@@ -27,6 +27,12 @@ def numbers(value):
     except (TypeError, ValueError, OverflowError):  # ragged; not a number; an integer beyond floating point
         pass
     return None
+
+
+def refuse_class(name, value):
+    """Raise TypeError if a parameter that must be an object is a class."""
+    if isinstance(value, type):
+        raise TypeError(f"{name} must be an object, got the class {value.__name__}: pass {name}={value.__name__}(...)")
 
 
 def has_masked(value):

@@ -91,7 +91,7 @@ class AutoDraws(BaseEstimator):
         return min(self.max_draws, int(np.ceil(n * factor)))
 
     def wants_more_work(self, n: int, n_chains: int, judge: Callable[[], tuple[Scores, Scores]]) -> bool:
-        """Whether there shall be more work behind each draw: no, there are more draws."""
+        """Whether to make more sweeps per draw: never, since this rule makes more draws instead."""
         return False
 
     def has_enough(self, r_hat: Scores, ess: Scores) -> bool:

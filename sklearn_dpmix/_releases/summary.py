@@ -11,7 +11,7 @@ from numpy.typing import ArrayLike
 
 from .. import mechanisms
 from .._base.files import DAMAGE, replacing, resolved
-from .._base.parameters import check_array, positive_number
+from .._base.parameters import check_array, positive_number, refuse_class
 from .._base.restore import require, require_finite, require_range, require_whole
 from .fine_cells import FARTHEST, N_MOMENTS, FineCells, Grid, Sums, no_cells
 from .nodes import FEW, Nodes
@@ -29,8 +29,8 @@ class ReleaseSummary:
     Batches are added one by one, and summaries of parts can be merged, also from other machines.  Up to rounding, the
     result is that of all records at once, in any order.  ``PrivateDPMixture(mechanism).fit(summary)`` takes it in place
     of the records.  It is for one feature through one channel: additive noise with one scale (``LaplaceMechanism`` and
-    ``GaussianMechanism``, or ``DiscreteGaussianMechanism`` with σ of at least 12), or a window mechanism with one ε
-    (``SquareWaveMechanism``, ``PiecewiseMechanism``, ``HybridMechanism``).
+    ``GaussianMechanism``, ``DiscreteGaussianMechanism`` with σ of at least 12, or noise of your own on bounded
+    records), or a window mechanism with one ε (``SquareWaveMechanism``, ``PiecewiseMechanism``, ``HybridMechanism``).
 
     Parameters
     ----------
@@ -343,9 +343,7 @@ class ReleaseSummary:
 
 def check_mechanism(mechanism):
     """Raise unless releases of the mechanism can be summarised."""
-    if isinstance(mechanism, type):
-        name = mechanism.__name__
-        raise TypeError(f"mechanism must be an object, got the class {name}: pass mechanism={name}(...)")
+    refuse_class("mechanism", mechanism)
     kernels = getattr(mechanism, "noised_kernels", frozenset()) | getattr(mechanism, "tabulated_kernels", frozenset())
     is_offered = not kernels.isdisjoint({"normal", "truncated_normal"}) and not mechanism.is_grained
     is_offered = is_offered and not mechanism.releases_records and mechanism.tables in (None, "noise")

@@ -20,7 +20,8 @@ class CategoricalKernel(Kernel):
     Parameters
     ----------
     n_categories : int, optional
-        K, the same for each feature.  None: the mechanism's, or without a mechanism one more than the largest category.
+        K, the same for each feature.  None: the mechanism's, which bounds (0, K - 1) say, too; without a mechanism one
+        more than the largest category.
     alpha : float, default=1.0
         Parameter of the symmetric Dirichlet base measure.  Positive.
 
@@ -47,7 +48,7 @@ class CategoricalKernel(Kernel):
         n_categories = self.n_categories
         known = release.channel.n_categories
         if n_categories is None:
-            n_categories = int(release.Z.max()) + 1 if known is None else known
+            n_categories = number_of_categories(release) if known is None else known
         positive_integer("n_categories", n_categories, most=2**31)
         if known is not None and n_categories != known:
             raise ValueError(
@@ -202,3 +203,16 @@ class CategoricalKernel(Kernel):
                 if u < 0.0:
                     break
         return float(chosen)
+
+
+def number_of_categories(release: Any) -> int:
+    """K of a release whose mechanism has no number of categories; noise may have made the release any number."""
+    if release.mechanism is None:
+        return int(release.Z.max()) + 1
+    bounds = release.bounds()
+    if bounds is None or np.any(bounds != [0.0, np.floor(bounds[0, 1])]):
+        raise ValueError(
+            f"n_categories=None, but mechanism={release.mechanism!r} does not say how many categories there are: pass "
+            "kernel=CategoricalKernel(n_categories=...), or a mechanism with bounds=(0, n_categories - 1)"
+        )
+    return int(bounds[0, 1]) + 1

@@ -29,7 +29,7 @@ class Kernel(Component):
     ``mean(theta, k, j)``, ``variance(theta, k, j)``     of Y given θ_k
     ==================================================  ==============================================================
 
-    and as many of those behind a capability (:meth:`can`) as it can.
+    and, where possible, the methods that each capability needs (:meth:`can`).
 
     Examples
     --------

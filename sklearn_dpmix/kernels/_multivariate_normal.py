@@ -30,9 +30,9 @@ class MultivariateNormalKernel(MultivariateSteps):
     Parameters
     ----------
     mean : float or array of shape (n_features,), optional
-        Centre of the cluster means.  None: the mean of the release; where the mechanism has bounds, that of a
-        normal distribution around it, as wide as its standard error and cut off at them: near their centre if the noise
-        hides it.
+        Centre of the cluster means.  None: m, the mean of the release; if the mechanism has bounds, the mean of N(m,
+        s²) truncated to the bounds, with s the standard error of m.  If noise hides m, this is near the centre of the
+        bounds.
     mean_precision : float, default=0.1
         λ: a cluster mean has prior covariance Σ/λ.  Positive.
     dof : float, optional

@@ -32,9 +32,9 @@ class NormalKernel(Kernel):
     Parameters
     ----------
     mean : float or array of shape (n_features,), optional
-        Centre of the cluster means.  None: the mean of the release; where the mechanism has bounds, that of a
-        normal distribution around it, as wide as its standard error and cut off at them: near their centre if the noise
-        hides it.
+        Centre of the cluster means.  None: m, the mean of the release; if the mechanism has bounds, the mean of N(m,
+        s²) truncated to the bounds, with s the standard error of m.  If noise hides m, this is near the centre of the
+        bounds.
     mean_precision : float or array of shape (n_features,), default=0.1
         λ: a cluster mean has prior variance σ²/λ.  Positive.
     shape : float or array of shape (n_features,), default=3.0
@@ -45,10 +45,10 @@ class NormalKernel(Kernel):
         standard error of the noise's sample variance is added to v, so that the prior is wide if the noise hides how
         wide the records are; v is kept below (range/2)² of the bounds, if there are any, and above a thousandth of the
         release's own variance; under mechanisms other than additive noise and windows also above (range/20)².  Without
-        bounds, records more than fifteen interquartile ranges beyond the quartiles count as there.  The
+        bounds, records more than fifteen interquartile ranges beyond the quartiles are moved to that distance.  The
         default uses the data twice, once for the prior (empirical Bayes).  The two parameters that are set in this way
-        vary by O(n^-1/2), which matters for few records or much noise.  Pass numbers for a prior of your own.  None
-        needs ``shape > 1``.
+        vary by O(n^-1/2), which matters for few records or much noise.  Pass numbers for a prior of your own.
+        ``scale=None`` needs ``shape > 1``.
 
     References
     ----------

@@ -80,9 +80,9 @@ class AdditiveMechanism(StatisticReleases, RecordChannel):
 
     @property
     def tabulated_kernels(self) -> frozenset[str]:  # type: ignore[override]
-        """Kernels whose densities under the noise are had by a table, which is made of ``log_noise`` alone.
+        """Kernels whose marginal densities g(z | θ) can be computed numerically, from ``log_noise`` alone.
 
-        Of one feature, if no other method has a say in them; normal kernels, where records are moved to bounds.
+        For one feature, if the class overrides nothing else; for normal kernels, only if records are clamped.
         """
         has_table = self.tables == "noise" and self.is_local and self.has_one_law
         if not has_table or self.is_discrete or self.released_above is not None:
@@ -303,7 +303,7 @@ class AdditiveMechanism(StatisticReleases, RecordChannel):
         return type(self), tuple(np.ravel(self.noise_scale).tolist()), bounds, self.released_above, others
 
     def node_spacing(self, sd: float, scale: float | None = None) -> float:
-        """Width of cells in which nodes stand for releases of normal components of this standard deviation."""
+        """Cell width at which the nodes are accurate for releases of normal components with this standard deviation."""
         return 4.0 * sd
 
     def lookup(self, places: Floats, scales: Floats | None = None) -> Floats:

@@ -53,7 +53,7 @@ class BinomialMechanism(OwnDraws, RecordLosses, CellChannel, BinomialLikelihood)
 
     With ``BetaKernel`` on the same bounds, g(z | θ) has a closed form and records are drawn exactly.  If all records
     have one ε, ``MixingMeasure`` has g by quadrature for normal, truncated normal and beta kernels, and a fit costs the
-    same for any number of records.  Else only the samplers that need no more than the channel's density can be used.
+    same for any number of records.  Otherwise only samplers that need no more than the channel's density can be used.
 
     Parameters
     ----------
@@ -123,7 +123,7 @@ class BinomialMechanism(OwnDraws, RecordLosses, CellChannel, BinomialLikelihood)
         value = self.n_trials
         if not (is_integer(value) and 1 <= value <= MAX_TRIALS):
             raise ValueError(
-                f"n_trials must be an integer from 1 to {MAX_TRIALS}, got n_trials={value!r}: values near epsilon/2 "
+                f"n_trials must be an integer from 1 to {MAX_TRIALS}, got n_trials={value!r}: values near epsilon/2.2 "
                 "are most informative"
             )
         return int(value)

@@ -49,9 +49,9 @@ class IndirectChannel(CategoryChannel):
     """Base class of channels whose releases are not categories themselves: one piece per category.
 
     A subclass lowers the field ``size``, K, and defines the compiled ``log_category(self, Z, i, j, c)``, the log
-    probability of feature j of release i given category c; It also defines ``_shares(Z)``, rough shares (n_features, K)
-    of the categories, and ``_likelihoods(Z, j)``, the likelihood of each category given feature j of each release, (n,
-    K).
+    probability of feature j of release i given category c.  It also defines ``_shares(Z)``, rough shares of the
+    categories, (n_features, K), and ``_likelihoods(Z, j)``, the likelihood of each category given feature j of each
+    release, (n, K).
     """
 
     def moments(self, Z: Array) -> tuple[Floats, Floats]:

@@ -150,7 +150,7 @@ class RecordChannel(Component):
 
     @property
     def is_grained(self) -> bool:
-        """Whether noised densities are offered at values that can be released only, and not at places between."""
+        """Whether densities of releases are available only at values that can be released, not between them."""
         return self.is_discrete
 
     def law(self) -> Any:

@@ -140,7 +140,7 @@ class IntegerMechanism(AdditiveMechanism):
             )
 
     def log_density(self, Z: ArrayLike, X: ArrayLike) -> Floats:
-        """As in :class:`AdditiveMechanism`, of integers; ValueError for a release or a record that is none."""
+        """As in :class:`AdditiveMechanism`, for integers; ValueError if a release or a record is not an integer."""
         Z = check_array(Z, dtype=np.float64, order="C", input_name="Z", estimator=type(self).__name__)
         self.check_release(Z)
         return super().log_density(Z, X)

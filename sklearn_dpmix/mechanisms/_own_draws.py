@@ -37,7 +37,7 @@ class OwnDraws:
         Returns
         -------
         Z : ndarray of shape (n_records, n_columns)
-            Of each record what the class says; of a histogram of all records a vector.
+            One row per record, as the class describes; for a histogram of all records, a vector.
         """
         records = self._records(X)
         refuse_seed(secure, random_state)
@@ -54,7 +54,7 @@ class OwnDraws:
         Returns
         -------
         log_density : ndarray of shape (n_records,)
-            Of a histogram of all records: one for each number that was released.
+            For a histogram of all records: one value for each number that was released.
         """
         return self._log_law(self._release(Z), self._records(X))
 

@@ -139,7 +139,7 @@ class StatisticNoise(BaseEstimator):
         return np.column_stack([self.release_density(s[None])(statistics) for s in S])
 
     def releases_given(self, statistics: Array, n_releases: int, rng: np.random.Generator) -> Floats:
-        """So many simulated releases of each row of statistics before noise: (size, n_releases, n_statistics)."""
+        """Simulate ``n_releases`` releases of each row of statistics before noise: (size, n_releases, n_statistics)."""
         noise = [self._draw(rng, statistics) for _ in range(n_releases)]
         return statistics[:, None, : self._k(statistics)] + np.stack(noise, axis=1)
 

@@ -63,7 +63,7 @@ class StatisticReleases:
         return table
 
     def releases_given(self, statistics: Array, n_releases: int, rng: np.random.Generator) -> Floats:
-        """So many simulated releases of each row of statistics before noise: (size, n_releases, n_statistics)."""
+        """Simulate ``n_releases`` releases of each row of statistics before noise: (size, n_releases, n_statistics)."""
         size, k = statistics.shape
         bounds = self.bounds_for(k)
         if bounds is not None and self.clamp:

@@ -168,7 +168,7 @@ class WindowChannel(OwnDraws, RecordLosses, EstimatedChannel):
         return np.sort(middle + a * np.hstack([-half - reach, reach - half, half - reach, half + reach]), axis=1)
 
     def node_spacing(self, sd: float) -> float:
-        """Width of cells in which nodes stand for releases of normal components of this standard deviation.
+        """Cell width at which the nodes are accurate for releases of normal components with this standard deviation.
 
         The zeros of q + (p - q) Φ(t) nearest to the line are about π/√(2ε) from it if ε is large.
         """

@@ -95,7 +95,7 @@ def coverage(
     """Return how often central posterior intervals contain the truth, at each level.
 
     An interval ends at quantiles of the draws, both ends included; the p-quantile is the (n_draws + 1) p-th lowest
-    draw.  If that is a whole number, the right posterior covers a continuous quantity with probability ``level`` for
+    draw.  If (n_draws + 1) p is whole, the right posterior covers a continuous quantity with probability ``level`` for
     any n_draws; otherwise two draws are averaged, and it nearly does.  A discrete quantity is covered more often.
 
     Parameters

@@ -92,6 +92,11 @@ class Family(Component):
     n_free = 1
     exact_law: str | None = None
 
+    @property
+    def name(self) -> str:
+        """The first of ``names``; none is "", as of a family of your own."""
+        return self.names[0] if self.names else ""
+
     def check(self) -> None:
         """Raise ValueError if a parameter is wrong."""
 

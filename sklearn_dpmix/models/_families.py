@@ -12,7 +12,7 @@ from scipy.special import gammaln, logit, xlog1py, xlogy
 
 from .._base.compiled import compiled
 from .._base.numeric import log1p_exp
-from .._base.parameters import MOST, is_integer
+from .._base.parameters import MOST, is_integer, refuse_class
 from .._base.typing import Array, Floats
 from ._continuous import Beta, Exponential, Gamma, Normal
 from ._exponential_family import Family, Identity
@@ -259,6 +259,5 @@ def resolve_family(value: Family | str) -> Family:
         if value in FAMILIES:
             return FAMILIES[value]()
         raise ValueError(f"family must be one of {known} or an object of sklearn_dpmix.models.Family, got {value!r}")
-    if isinstance(value, type) and issubclass(value, Family):
-        raise TypeError(f"family must be an object, got the class {value.__name__}: pass {value.__name__}()")
+    refuse_class("family", value)
     raise TypeError(f"family must be one of {known} or an object of sklearn_dpmix.models.Family, got {value!r}")

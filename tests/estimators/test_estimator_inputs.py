@@ -213,7 +213,7 @@ def bad_parameters():
     yield {"kernel": DirichletProcess()}, TypeError, ["kernel", "DirichletProcess", "normal"]
     yield {"kernel": NormalKernel(scale=-1.0)}, ValueError, ["scale", "-1.0", "greater than 0"]
     yield {"kernel": NormalKernel(mean=[0.0, 1.0])}, ValueError, ["mean", r"\(2,\)", "1 feature"]
-    yield {"kernel": NoDraw()}, TypeError, ["kernel NoDraw", "draw"]
+    yield {"kernel": NoDraw()}, TypeError, ["got NoDraw()", "draw"]
     yield {"kernel": ConvolvedNormalKernel()}, ValueError, ["ConvolvedNormalKernel", "LaplaceMechanism", "clamp=False"]
     yield {"sampler": "gibbs"}, ValueError, ["sampler", "'gibbs'", "'neal5'"]
     yield {"sampler": Neal5}, TypeError, ["sampler", r"Neal5\(...\)"]

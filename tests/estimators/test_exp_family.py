@@ -197,7 +197,7 @@ WRONG = [  # mechanism, parameters, release, message
     (LAPLACE, {"family": "weibull", "n_records": 10}, [3.0], "family must be one of \"bernoulli\".*got 'weibull'"),
     (LAPLACE, {"family": Poisson, "n_records": 10}, [3.0], "family must be an object, got the class Poisson"),
     (LAPLACE, {"family": Gamma(-1.0), "n_records": 10}, [3.0], "shape must be a positive finite number"),
-    (LAPLACE, {"family": Family(), "n_records": 10}, [3.0], r"family=Family\(\) has no prior_class"),
+    (LAPLACE, {"family": Family(), "n_records": 10}, [3.0], r"family=Family\(\) has no prior_class, to_theta, log_pr"),
     (LAPLACE, {"family": "poisson"}, [3.0], "n_records must say how many records.*got n_records=None"),
     (LAPLACE, {"family": "poisson", "n_records": 0}, [3.0], "n_records must be a positive integer.*got n_records=0"),
     (LAPLACE, {"family": "poisson", "n_records": True}, [3.0], "positive integer.*got n_records=True"),

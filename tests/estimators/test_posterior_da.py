@@ -290,7 +290,7 @@ def without(name):
     ("model", "message"),
     [
         (None, r"needs sample_records\(rng, theta, n\) -> records of shape \(n, ...\), which model=None does not have"),
-        (NormalMean, "needs sample_records"),
+        (NormalMean, "model must be an object, got the class NormalMean"),
         (without("sample_records"), r"needs sample_records\(rng, theta, n\) .*Partial does not have"),
         (without("sample_posterior"), r"needs sample_posterior\(rng, records, theta\) -> theta of shape \(n_params,\)"),
         (without("sample_prior"), r"needs sample_prior\(rng, size\) .* or theta_init"),

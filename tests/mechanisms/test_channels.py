@@ -8,6 +8,7 @@ import pytest
 from scipy.stats import chisquare, kstest
 
 from sklearn_dpmix import PrivateDPMixture
+from sklearn_dpmix._releases.release import Release
 from sklearn_dpmix.estimators.mixture._compose import resolve_components
 from sklearn_dpmix.kernels import BetaKernel, CategoricalKernel, NormalKernel
 from sklearn_dpmix.mechanisms import (
@@ -255,6 +256,21 @@ def test_parts_that_do_not_go_together():
         fit(RandomizedResponseMechanism(1.0, 3), [[0]], kernel=CategoricalKernel(n_categories=4))
     with pytest.raises(ValueError, match=r"integers from 0 to n_categories - 1 = 2: encode text.*OrdinalEncoder"):
         RandomizedResponseMechanism(1.0, 3).privatize([["bus"], ["car"]])
+
+
+@pytest.mark.parametrize("kind", [DiscreteLaplaceMechanism, LaplaceMechanism])
+def test_bounds_say_how_many_categories_there_are_and_noise_does_not(kind):
+    """Catches categories by the release, which noise had made up to 11 of 0 to 3, and no more than 1."""
+    for Z in ([[11.0], [1.0]], [[-1.0], [-2.0]]):
+        release = Release(np.array(Z), kind(scale=1.0, bounds=(0, 3)))
+        assert CategoricalKernel().resolve(release).n_categories == 4
+    pairs = Release(np.array([[0.0, 1.0]]), kind(scale=1.0, bounds=[(0, 2), (0, 2)]))
+    assert CategoricalKernel().resolve(pairs).n_categories == 3
+    for bounds in (None, (1, 3), [(0, 2), (0, 3)]):
+        release = Release(np.array([[0.0, 1.0]]), kind(scale=1.0, bounds=bounds))
+        with pytest.raises(ValueError, match=r"does not say how many categories there are: pass kernel=Categorical"):
+            CategoricalKernel().resolve(release)
+        assert CategoricalKernel(5).resolve(release).n_categories == 5
 
 
 def test_categories_taken_for_numbers_are_doubted(monkeypatch):

@@ -90,7 +90,7 @@ def test_refusals():
             PrivateDPMixture(mechanism, **parts).fit(z[:2])
     with pytest.raises(ValueError, match="takes noise of at most 64 different scales"):
         PrivateDPMixture(LaplaceMechanism(scale=1.0 + np.arange(65), released_above=1.0)).fit(np.full((65, 1), 2.0))
-    with pytest.raises(ValueError, match="it is unknown which of them the records"):
+    with pytest.raises(ValueError, match="there are several noise scales, and the records"):
         PrivateDPMixture(LaplaceMechanism(scale=[1.0, 2.0], released_above=1.0), n_records=9).fit(z[:2])
     with pytest.raises(ValueError, match="n_records=1, but 2 releases appeared"):
         PrivateDPMixture(mechanism, n_records=1).fit(z[:2])

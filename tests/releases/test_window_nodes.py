@@ -262,7 +262,7 @@ def test_fits_of_records_and_of_their_summary_are_one(kind, epsilon):
 
 
 def test_what_the_walk_does_not_take():
-    with pytest.raises(ValueError, match="or not with a noise scale for each record"):
+    with pytest.raises(ValueError, match="or none with a noise scale for each record"):
         PrivateDPMixture(SquareWaveMechanism([1.0, 2.0]), sampler="mixing_measure").fit([[0.2], [0.3]])
 
 

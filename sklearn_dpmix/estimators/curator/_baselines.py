@@ -38,8 +38,9 @@ from ._statistic_contents import NaiveContents
 class NaivePosterior(PrivateExpFamilyGibbs):
     """The ordinary posterior with the release in place of the statistic, as if there were no noise.  A baseline.
 
-    A release that cannot be a statistic of n records is moved to the nearest one that can.  Where noise matters, this
-    posterior is too narrow and in the wrong place.  Compare :class:`PrivateExpFamilyGibbs` with it.
+    A release that cannot be a statistic of n records is moved to one near it that can: counts of categories are cut
+    at 0 and scaled to the sum n, others go to the nearest end of what is possible.  Where noise matters, this posterior
+    is too narrow and in the wrong place.  Compare :class:`PrivateExpFamilyGibbs` with it.
 
     Parameters
     ----------
@@ -120,8 +121,8 @@ random_state, warm_start, checkpoint, verbose :
 
 
 def nearest_statistic(family, s, n):
-    """The statistic of n records that is nearest to s, or nearly nearest."""
-    name = family.names[0]
+    """A statistic of n records near s."""
+    name = family.name
     if name == "multinomial":
         share = np.maximum(s, 0.0)
         share = share / share.sum() if share.sum() > 0 else np.full(len(s), 1.0 / len(s))

@@ -197,8 +197,8 @@ def warn_if_impossible(mechanism, S, low, high, names, unscaled=None):
         )
     warn_user(
         f"the release has {names[j]} = {S[row, j]:g}, which is between {low[j]:g} and {high[j]:g} before noise, "
-        f"and the noise of {type(mechanism).__name__} goes that far with probability {probability[row, j]:.1g} "
-        "only: check the mechanism's parameters, n_records and the order of the release",
+        f"and the noise of {type(mechanism).__name__} goes that far with probability only {probability[row, j]:.1g}: "
+        "check the mechanism's parameters, n_records and the order of the release",
         UserWarning,
     )
 
@@ -220,7 +220,7 @@ def warn_if_unlikely(estimator, statistic, names, hint):
     if tails[row][j] * S.size < UNLIKELY:
         warn_user(
             f"the release contradicts the model: {names[j]} = {S[row, j]:g}, where the posterior has "
-            f"{draws[:, j].mean():g} before noise, and noise goes that far with probability {tails[row][j]:.1g} only "
+            f"{draws[:, j].mean():g} before noise, and noise goes that far with probability only {tails[row][j]:.1g} "
             f"({S.size} numbers were released): check n_records, the mechanism, the order of the release, {hint}",
             UserWarning,
         )

@@ -83,7 +83,7 @@ class PrivateExpFamilyGibbs(ChainEstimator):
         "exact": no approximation; "normal": the hidden statistic s is taken to be normal given θ; "auto": exact if that
         is affordable.  See Notes.
     n_chains, n_warmup, n_draws, thin, n_jobs, random_state, warm_start, checkpoint, verbose :
-        As in :class:`PrivateDPMixture`; ``n_draws`` that are worth little get up to eight times the work.
+        As in :class:`PrivateDPMixture`; strongly correlated draws are thinned, by a factor of up to eight.
 
     Attributes
     ----------
@@ -112,9 +112,9 @@ class PrivateExpFamilyGibbs(ChainEstimator):
     and however large the noise; then θ | s is conjugate.  (For a binomial or Poisson release with known n, draws come
     from a table of p(s | y).)  If records are dropped or clamped, and for normal and beta records, all n records are
     imputed (data augmentation).  Under "auto" this is done for up to 1,000 of them (Poisson 200), if the posterior
-    seems to have one mode.  It is never done for beta records, nor for normal ones of an unscaled release, whose chains
-    mix slowly under much noise, nor for an unknown number, 20 or more, if the noise is less than twice what one record
-    adds: the release then hardly lets a record come or go.
+    seems to have one mode.  It is never done for beta records, nor for normal ones of an unscaled release, whose
+    chains mix slowly under much noise.  Nor is it done if n is unknown and 20 or more, and the noise is less than
+    twice what one record adds: the release then hardly lets the chain add or remove a record.
 
     *Normal*: s | θ ~ N(nμ(θ), nΣ(θ)), where μ and Σ are the exact mean and covariance of what one record adds, records
     that are dropped or clamped included (Bernstein & Sheldon's Algorithms 1 and 2, without their scale mixture and

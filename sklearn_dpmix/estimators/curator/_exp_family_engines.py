@@ -71,7 +71,7 @@ def choose_engine(problem, approximation):
     if problem.bounds is None:
         if problem.family.exact_law is not None:
             return exact_engine(problem)
-        if problem.mechanism is None and problem.n_known and problem.family.names[0] in GIVEN:
+        if problem.mechanism is None and problem.n_known and problem.family.name in GIVEN:
             return given_engine(problem)
     reason = why_not_by_records(problem)
     if approximation == "exact":
@@ -122,14 +122,14 @@ def affordable(problem):
     """The most records that are imputed: none if two sums that are not scaled make a curved ridge."""
     if problem.family.n_statistics > 1 and problem.scaling is None:
         return 0
-    return AFFORDABLE[problem.family.names[0]]
+    return AFFORDABLE[problem.family.name]
 
 
 def why_not_by_records(problem):
     """Why the posterior cannot be drawn by imputing all records; None if it can."""
     if problem.mechanism is None:
         return "without noise, no single imputed record can be changed"
-    if problem.family.names[:1] == () or problem.family.names[0] not in RECORD_MODELS:
+    if problem.family.name not in RECORD_MODELS:
         return f"records of {problem.family!r} cannot be imputed"
     if start_of(problem) > MOST_RECORDS:
         return f"each record is imputed, and there are {start_of(problem):.3g}, more than {MOST_RECORDS:.0g}"
@@ -141,7 +141,7 @@ def records_engine(problem, found):
     family, S = problem.family, problem.S
     d = family.n_free
     centres, factors = found[0][:, :d], found[1][:, :d, :d]
-    model = RECORD_MODELS[family.names[0]](
+    model = RECORD_MODELS[family.name](
         family, problem.prior, problem.bounds, problem.outside, problem.gains, centres, factors
     )
     n_records = problem.n_records
@@ -243,7 +243,7 @@ def exact_engine(problem):
 
 def given_engine(problem):
     """Without a mechanism: the ordinary posterior."""
-    sampler, model = GIVEN[problem.family.names[0]](), problem.family._lower(prior=problem.prior)
+    sampler, model = GIVEN[problem.family.name](), problem.family._lower(prior=problem.prior)
     init = partial(sampler.init, model, problem.family.n_params, problem.n_known, problem.S[0])
     return statistic_engine("exact", sampler, sampler._lower(is_given=True), model, problem, init)
 

@@ -12,6 +12,8 @@ from ...queries import NoisyCount, SufficientStatistics
 from ._curator import check_statistic_names, read_release
 from ._exp_family_release import check_exact_statistic, check_possible, warn_if_prior_is_outside
 
+COMPILED = "to_theta", "log_prior", "moments"  # of a family whose statistic has no law in closed form
+
 
 class FamilyProblem(NamedTuple):
     """All that the posterior depends on, in the units of the data or in those of a scaled release."""
@@ -94,7 +96,7 @@ def check_mechanism(mechanism):
     if not mechanism.is_log_concave:
         raise ValueError(
             f"mechanism must add noise with a log-concave density, such as Laplace or Gaussian, got {mechanism!r}; if "
-            "its noise is, give the class an attribute is_log_concave = True"
+            "the density of its noise is log-concave, set is_log_concave = True on the class"
         )
     query = mechanism.query
     if query is None and mechanism.bounds is not None:
@@ -118,10 +120,12 @@ def check_family(family, query):
         raise ValueError('family must be given, by name ("poisson") or as an object of sklearn_dpmix.models, got None')
     family = resolve_family(family)
     family.check()
-    if family.prior_class is None:
+    required = COMPILED if family.exact_law is None else ()
+    missing = [name for name in ("prior_class", *required) if getattr(family, name, None) is None]
+    if missing:
         raise ValueError(
-            f"family={family!r} has no prior_class, so nothing can be inferred: define what Family requires, or "
-            "use one of sklearn_dpmix.models"
+            f"family={family!r} has no {', '.join(missing)}, so nothing can be inferred: define what Family requires, "
+            "or use one of sklearn_dpmix.models"
         )
     if query is None:
         return family
@@ -179,9 +183,9 @@ def default_prior(problem, wide):
         raise ValueError(
             f"prior=None for family {type(family).__name__}: the unit of its records is not known, since "
             f"mechanism={problem.mechanism!r} has no bounds; give a mechanism with "
-            f"query=SufficientStatistics({family.names[0]!r}, bounds=(lo, hi), scaled=False) if the release was made "
-            f"that way, truncation=(lo, hi) if records outside were dropped, or a prior in the records' unit, such as "
-            f"{family.prior_class.__name__}(...)"
+            f"query=SufficientStatistics({family.name or family!r}, bounds=(lo, hi), scaled=False) if the release was "
+            f"made that way, truncation=(lo, hi) if records outside were dropped, or a prior in the records' unit, "
+            f"such as {family.prior_class.__name__}(...)"
         )
     return check_prior(prior, family)
 

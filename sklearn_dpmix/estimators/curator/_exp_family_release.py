@@ -32,9 +32,9 @@ def check_exact_statistic(problem):
     wrong = np.any(s < low - slack) or np.any(s > high + slack)
     if family.is_integer and problem.outside is None:
         wrong = wrong or np.any(s != np.floor(s)) or (isinstance(family, Multinomial) and n and s.sum() != n)
-    if not wrong and problem.outside is None and family.names[:1] == ("normal",):
+    if not wrong and problem.outside is None and family.name == "normal":
         wrong = s[1] < 0 or (n and s[1] < s[0] ** 2 / n - slack[1])
-    if not wrong and problem.outside is None and family.names[:1] == ("beta",) and n:
+    if not wrong and problem.outside is None and family.name == "beta" and n:
         wrong = np.exp(s[0] / n) + np.exp(s[1] / n) > 1 + 1e-9
     if not wrong and family.exact_law == "gamma" and problem.outside is None:
         wrong = s[0] <= 0
@@ -141,7 +141,7 @@ def check_possible(problem):
         refuse_other_scaling(problem, outlier)
         warn_user(
             f"release {row} has sum({problem.labels[j]}) = {S[row, j]:g}, which is between {low[j]:g} and "
-            f"{high[j]:g} before noise: among {S.size} number(s) one so far outside has probability {probability:.2g} "
+            f"{high[j]:g} before noise: any of {S.size} number(s) is so far outside with probability {probability:.2g} "
             f"under {mechanism!r}; was it released by another mechanism, or from another number of records than "
             f"{problem.n_records!r}?",
             UserWarning,
@@ -154,7 +154,7 @@ def check_possible(problem):
         if tails.min() < IMPOSSIBLE:
             row = int(np.argmin(tails))
             warn_user(
-                f"the counts of release {row} add up to {S[row].sum():g}, and to {problem.n_known:g} before noise: so "
-                f"far off has a probability of at most {tails[row]:.2g} under {mechanism!r}; is n_records right?",
+                f"the counts of release {row} add up to {S[row].sum():g}, and to {problem.n_known:g} before noise; so "
+                f"large a gap has a probability of at most {tails[row]:.2g} under {mechanism!r}; is n_records right?",
                 UserWarning,
             )

@@ -91,7 +91,7 @@ def warn_about_release(mechanism, query, S, n_records):
         if tail is not None and 2.0 * S.size * tail < IMPOSSIBLE:
             warn_user(
                 f"the counts of x{j + 1} in the release add up to {total:g}, and to n_records={n_records} before "
-                f"noise; that has a probability of at most {2.0 * S.size * float(tail):.1g}; is n_records right?",
+                f"noise; so large a gap has probability at most {2.0 * S.size * float(tail):.1g}; is n_records right?",
                 UserWarning,
             )
             return
@@ -109,7 +109,7 @@ def warn_about_classes(mechanism, S, tables):
         return
     warn_user(
         f"class {k} has {totals[j, row, k]:g} records in the counts of x{j + 1} and {totals[other, row, k]:g} in those "
-        f"of x{other + 1}; before noise they are the same, and that has a probability of at most "
+        f"of x{other + 1}; before noise they are the same, and so large a gap has a probability of at most "
         f"{2.0 * S.size * float(tail):.1g}; are n_classes, n_values and the order of the release right?",
         UserWarning,
     )

@@ -10,7 +10,7 @@ from numpy.typing import ArrayLike
 from sklearn.base import BaseEstimator
 from sklearn.utils._param_validation import Interval
 
-from ..._base.parameters import refuse_threshold
+from ..._base.parameters import refuse_class, refuse_threshold
 from ..._base.typing import Seed
 from ..._chains.auto_draws import AutoDraws
 from ..._chains.problem import Problem
@@ -188,9 +188,10 @@ class PrivatePosteriorDA(ChainEstimator):
 
     def _check_model(self):
         """Raise TypeError if the model lacks a method."""
+        refuse_class("model", self.model)
         name = "model=None" if self.model is None else type(self.model).__name__
         for method, words in METHODS.items():
-            if isinstance(self.model, type) or not callable(getattr(self.model, method, None)):
+            if not callable(getattr(self.model, method, None)):
                 raise TypeError(f"PrivatePosteriorDA: the model needs {words}, which {name} does not have")
         if getattr(self.model, "theta_init", None) is None and not callable(getattr(self.model, "sample_prior", None)):
             raise TypeError(f"PrivatePosteriorDA: the model needs {START}, which {name} does not have")

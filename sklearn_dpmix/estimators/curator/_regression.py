@@ -72,7 +72,7 @@ class PrivateLinearRegressionDA(CoefficientsMixin, RegressorMixin, ChainEstimato
         Let OpenDP (extra ``[secure]``) draw the noise of ``fit(X, y)`` under a mechanism.  False: NumPy draws it, which
         is for simulation, and ``fit`` warns.  No noise is drawn if ``fit`` gets a release.
     n_chains, n_warmup, n_draws, thin, n_jobs, random_state, warm_start, checkpoint, verbose :
-        As in :class:`PrivateDPMixture`; ``n_draws`` that are worth little get up to eight times the work, unless
+        As in :class:`PrivateDPMixture`; strongly correlated draws are thinned, by a factor of up to eight, unless
         ``interweave=False``.  Noise is never drawn from ``random_state``.
 
     Attributes

@@ -83,7 +83,7 @@ class GivenDesign:
         if most < n_features + 2:
             raise ValueError(
                 f"n_records must be at least n_features + 2 = {n_features + 2}, so that residuals say something "
-                f"about sigma, got {most}; x_model=GaussianPredictors() can do with fewer records"
+                f"about sigma, got {most}; x_model=GaussianPredictors() works with fewer records"
             )
 
     def __init__(self, fit, S, n_records):

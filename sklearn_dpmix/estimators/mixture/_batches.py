@@ -53,8 +53,7 @@ def check_takes_summaries(Z, kernel, mixing, sampler):
         raise ValueError(
             f"sampler {sampler.label} needs all records at once, not batches or a summary, got Z of type "
             f"{type(Z).__name__}: fit an array, or use what MixingMeasure takes (a normal, truncated normal or "
-            "beta kernel, Laplace or Gaussian noise with one scale or a window mechanism with one epsilon, no "
-            "Pitman–Yor process)"
+            "beta kernel, additive noise with one scale or a window mechanism with one epsilon)"
         )
 
 

@@ -4,6 +4,7 @@ from copy import deepcopy
 
 import numpy as np
 
+from ..._base.parameters import refuse_class
 from ...kernels import (
     BetaKernel,
     CategoricalKernel,
@@ -70,13 +71,15 @@ def resolve(name, value, registry, base, methods):
         if value not in registry:
             raise ValueError(f"{name} must be one of {sorted(registry)} or such an object, got {value!r}")
         return registry[value]()
-    if isinstance(value, type):
-        raise TypeError(f"{name} must be an object, got the class {value.__name__}: pass {name}={value.__name__}(...)")
+    refuse_class(name, value)
     if not isinstance(value, base):
         raise TypeError(f"{name} must be one of {sorted(registry)} or an object of {base.__name__}, got {value!r}")
     missing = [method for method in methods if not hasattr(value, method)]
     if missing:
-        raise TypeError(f"{name} {type(value).__name__} lacks the compiled method(s) {', '.join(missing)}")
+        raise TypeError(
+            f"{name} must be one of {sorted(registry)} or such an object, got {value!r}, which lacks the compiled "
+            f"method(s) {', '.join(missing)}"
+        )
     return value
 
 
@@ -103,10 +106,7 @@ def check_mechanism(mechanism, n_records):
     """Check that the mechanism is one, that its parameters are right, and that it releases records one by one."""
     if mechanism is None:
         return
-    if isinstance(mechanism, type):
-        raise TypeError(
-            f"mechanism must be an object, got the class {mechanism.__name__}: pass {mechanism.__name__}(...)"
-        )
+    refuse_class("mechanism", mechanism)
     if not getattr(mechanism, "is_local", True) and not getattr(mechanism, "is_histogram", False):
         if n_records is None and hasattr(mechanism, "log_channel"):
             raise ValueError(
@@ -140,8 +140,8 @@ def check_n_records(mechanism, n_records, n):
             )
         if n_records is not None and np.unique(mechanism.noise_scale).size > 1:
             raise ValueError(
-                f"n_records={n_records}, but with several noise scales it is unknown which of them the records that "
-                "did not appear had: leave it out"
+                f"n_records={n_records}, but there are several noise scales, and the records that did not appear do "
+                "not show which scale they had: leave n_records out"
             )
     elif (mechanism is None or mechanism.is_local) and n_records is not None and n_records != n:
         raise ValueError(

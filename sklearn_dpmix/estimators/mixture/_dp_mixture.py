@@ -69,10 +69,10 @@ class PrivateDPMixture(PopulationMixin, PrivatisedRecordsMixin, ClusterMixin, De
         Sweeps of each chain that are dropped.  Where a trial run says that chains soon forget their start,
         ``MixingMeasure`` makes only every second, third or fourth of them, and leaves the others out.
     n_draws : int, "auto" or AutoDraws, default=1000
-        Draws kept of each chain; "auto": until there are enough, see :class:`AutoDraws`.  Where 500 or more leave an
-        R-hat above 1.01 or fewer effective draws than a tenth of them, a sampler that chooses the work behind a draw
-        (``MixingMeasure`` up to sixteen times, ``Interweaved`` up to eight where "auto" chose it) doubles it: half of
-        the draws go, and others are drawn for them, each ``2 * thin`` sweeps after the last; and so on.
+        Draws kept of each chain; "auto": until there are enough, see :class:`AutoDraws`.  If 500 or more draws have an
+        R-hat above 1.01, or an effective sample size below a tenth of their number, ``MixingMeasure`` (and
+        ``Interweaved``, if "auto" chose it) thins the chains: every second draw is dropped, and the chains continue
+        with ``2 * thin`` sweeps per draw.  This is repeated, up to eight times the sweeps (sixteen with excursions).
     thin : int, default=1
         Sweeps for one draw.
     n_jobs : int, optional
@@ -80,8 +80,8 @@ class PrivateDPMixture(PopulationMixin, PrivatisedRecordsMixin, ClusterMixin, De
     random_state : int, Generator, RandomState or None
         Seed of the chains.
     warm_start : bool, default=False
-        Continue the chains of the last fit up to a larger ``n_draws``, with the draws of one longer run (where
-        neither needs more work behind a draw).
+        Continue the chains of the last fit up to a larger ``n_draws``.  The draws are those of one longer run, if
+        neither run had to be thinned (see ``n_draws``).
     checkpoint : str or path, optional
         File to which the run is saved every half minute and at its end.  A fit that finds it resumes from there, with
         the draws of an uninterrupted run; a file from another fit is refused and left as it is.  An empty ``.lock``
@@ -106,7 +106,7 @@ class PrivateDPMixture(PopulationMixin, PrivatisedRecordsMixin, ClusterMixin, De
     noncompliance_draws_ : ndarray, (n_chains, n_draws)
         Share of people who did not follow the design; only for ``noncompliance=`` of the mechanism.  Everything else is
         about the population of those who did.
-    mechanism_, kernel_, mixing_, sampler_ : the components in force, defaults filled in
+    mechanism_, kernel_, mixing_, sampler_ : the components in use, defaults filled in
     r_hat_, ess_ : dict of str to float
         Split R-hat and bulk effective sample size of the number of clusters, the mixture's moments and its log density
         at the centre.
@@ -117,8 +117,8 @@ class PrivateDPMixture(PopulationMixin, PrivatisedRecordsMixin, ClusterMixin, De
     summary_ : ReleaseSummary
         Of all records, if ``fit`` was given a summary or batches, and after ``partial_fit``.
     compression_error_ : float
-        Largest error of the log likelihood of all records, over 500 draws (over 100 or more where that would take
-        long), from nodes that stand for them; only of ``MixingMeasure``.
+        Largest error in the log likelihood of all records, over 500 draws (or 100 or more, if 500 would take long),
+        because ``MixingMeasure`` computes it from weighted nodes.  Only for that sampler.
     n_iter_ : int
         Sweeps of each chain, warm-up included.
 
@@ -299,8 +299,8 @@ class PrivateDPMixture(PopulationMixin, PrivatisedRecordsMixin, ClusterMixin, De
                 self._inaccuracy_ = problem.release.shortage(wanted, error)
             elif error > FAR_OFF:
                 self._inaccuracy_ = (
-                    f"the log likelihood of some draws is off by {error:.2g} (compression_error_), because nodes stand "
-                    "for the records, so the draws are approximate: use a sampler that keeps the records, such as "
+                    f"the log likelihood of some draws is off by {error:.2g} (compression_error_), as it is computed "
+                    "from weighted nodes; the draws are approximate: use a sampler that keeps the records, such as "
                     '"interweaved" or, without a mechanism, "reuse"'
                 )
 

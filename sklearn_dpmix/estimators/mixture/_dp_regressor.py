@@ -50,8 +50,8 @@ class PrivateDPMixtureRegressor(CoefficientsMixin, RegressorMixin, MonitoredDraw
     kernel : MultivariateNormalKernel or "multivariate_normal", default="multivariate_normal"
         Joint distribution of (x, y) in a cluster, with its base measure.  If given by name, its parameters are
         estimated from the release; with ``linear=True`` the prior then weighs about as much as one record: dof is
-        n_columns + 2, and the mean of Σ is diagonal with the release's variances minus those of the noise.  Bends that
-        noise hides come out too flat; for them pass a kernel with a smaller ``scale`` than ``kernel_`` then has.
+        n_columns + 2, and the mean of Σ is diagonal with the release's variances minus those of the noise.  If noise
+        hides bends of the curve, they come out too flat; then pass a kernel with a ``scale`` below that of ``kernel_``.
     mixing : DirichletProcess or PitmanYor, optional
         As in :class:`PrivateDPMixture`; not with ``linear=True``.
     sampler : str or sampler object, default="auto"
@@ -204,8 +204,8 @@ class PrivateDPMixtureRegressor(CoefficientsMixin, RegressorMixin, MonitoredDraw
         four curves with bends or errors that widen, had 160 to 830 effective draws of the curve and 30 to 960 of the
         density, and one of 10⁶ on a sine 90 and 45: on such curves chains still mix slowly, and some fits warn.  Where
         x and y are clamped before Gaussian noise whose standard deviation is 0.18 of the bounds' distance or more, a
-        fit takes 13 to 19 s for 1000 records, 15 to 20 s for 10⁴, and 18 to 35 s for 10⁵, of which it had 230
-        effective draws.
+        fit takes 13 to 19 s for 1000 records, 15 to 20 s for 10⁴, and 18 to 35 s for 10⁵, where it had 230 effective
+        draws.
 
         Under other noise a sweep takes about 0.7 µs per record: a default fit to 10⁴ records takes a minute of one
         core, and one to 10⁵ takes ten.  On the same curve it had 750 effective draws of the curve for 300 records and

@@ -63,8 +63,8 @@ class PopulationMixin:
         """Draws of the density of confidential records.
 
         Each draw is a random density, including the unseen part of the mixture (once its remaining mass is below 0.001,
-        the remainder has the base measure's density).  Where hardly a draw has a record, most of its density is that of
-        this remainder, which ``MixingMeasure`` makes smaller than the other samplers do: logarithms differ there.
+        the remainder has the base measure's density).  Far from all records, most of a draw's density is that of this
+        remainder.  ``MixingMeasure`` makes it smaller than the other samplers do, so log densities differ there.
 
         Parameters
         ----------
@@ -239,7 +239,7 @@ class PopulationMixin:
         Returns
         -------
         distance : float in [0, 1]
-            NaN if no densities say it: posterior records of a beta kernel with small shapes may round to an end of its
+            NaN if it is not known: posterior records of a beta kernel with small shapes may round to an end of its
             interval, where the densities are 0 or infinite.
         """
         check_is_fitted(self)

@@ -62,8 +62,8 @@ def check_noised_inputs(estimator, n_features):
         )
     if mechanism.is_discrete or not mechanism.has_one_law:
         raise ValueError(
-            f"noised_inputs=True needs one noise scale for all records, got mechanism={mechanism!r}, with one for "
-            "each: predict at confidential x, with noised_inputs=False"
+            f"noised_inputs=True needs continuous noise with one scale for all records, got mechanism={mechanism!r}: "
+            "predict at confidential x, with noised_inputs=False"
         )
 
 

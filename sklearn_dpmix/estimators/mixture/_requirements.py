@@ -94,9 +94,9 @@ REQUIREMENTS = (
     ),
     Requirement(
         lambda parts: not parts.sampler.needs_noised_kernel or has_noised(parts.mechanism, parts.kernel),
-        "sampler {who} needs the densities of the kernel's records under noise at many places at once, which "
-        "mechanism={mechanism!r} does not offer for {of}, or not with a noise scale for each record (noise of your "
-        "own needs bounds): " + AUTO,
+        "sampler {who} computes the density of a release given a cluster at many points at once, and "
+        "mechanism={mechanism!r} has no such method for {of}, or none with a noise scale for each record (noise of "
+        "your own needs bounds): " + AUTO,
     ),
     Requirement(
         lambda parts: not parts.sampler.needs_masses or has_masses(parts.mixing),

@@ -1,5 +1,6 @@
 """What estimators that simulate a statistic require of their mechanism, their model and a release."""
 
+from ..._base.parameters import refuse_class
 from ..curator._curator import check_release
 
 #: The methods that a model may need, and what each returns.
@@ -19,9 +20,10 @@ def check_simulation(estimator, s_obs, needs):
             f"{who}: mechanism must be an object that adds noise to a statistic, such as LaplaceMechanism(scale=5.0), "
             f"got {mechanism!r}"
         )
-    name = "model=None" if model is None else repr(model) if isinstance(model, type) else type(model).__name__
+    refuse_class("model", model)
+    name = "model=None" if model is None else type(model).__name__
     for method in needs:
-        if isinstance(model, type) or not callable(getattr(model, method, None)):
+        if not callable(getattr(model, method, None)):
             raise TypeError(f"{who}: the model needs {METHODS[method]}, which {name} does not have")
     query = getattr(mechanism, "query", None)
     n_released = getattr(mechanism, "n_released", None) or getattr(query, "n_statistics", None)

@@ -41,10 +41,10 @@ class Auto(MixtureSampler):
     - two features, a normal kernel and up to 50,000 records;
     - three to twenty features and up to 30,000 numbers (records times features);
     - two correlated features and up to 10,000 records, or three and up to 5000, with a ``dof`` of at least n_features -
-      1/2; under Gaussian noise of one scale any number of records, if they are not clamped before, or of two features
-      if the noise is not much narrower than the bounds;
+      1/2; any number of records under Gaussian noise with one scale, if records are not clamped, or if there are two
+      features and the noise is not much narrower than the bounds;
     - categories with some hundred different answers;
-    - a Pitman–Yor process of one feature, if at most 1000 masses are expected, and 1.5 times as many records are there.
+    - a Pitman–Yor process for one feature, if at most 1000 masses are expected and n is at least 1.5 times as large.
 
     Otherwise it is the first of these that takes the parts: ``Cells``, for a channel that has cells; ``Interweaved``;
     ``Conditional``, if g has a closed form; ``Imputed``, if features are correlated; ``Neal5``. If the Pitman–Yor

@@ -57,7 +57,7 @@ class MixtureSampler(Component):
     needs_levels = False
     #: whether the sweep sorts records by cluster
     needs_order = False
-    #: whether the sweep can do with a release of all records (``HistogramMechanism``)
+    #: whether the sweep can use a release of all records (``HistogramMechanism``)
     takes_histograms = False
     #: whether each record is drawn given its cluster and the release when a sweep ends, not integrated out
     keeps_records = True

@@ -10,7 +10,7 @@ from ...._base.compiled import compiled, helper
 from ...._base.numeric import HALF_LOG_2PI, LEAST_GAMMA, draw_gamma
 from ...._base.restore import require_range
 from ._any_noise import any_noise
-from ._chart import NARROWEST, Chart
+from ._chart import MOVES, NARROWEST, Chart
 from ._factors import fill, fill_feature, times_others
 from ._normal_splits import merge_features, split_features
 from ._slides import rescale, slide
@@ -20,6 +20,7 @@ from ._walk_atoms import NEAR, PER_FEATURE, STIFFNESS, at
 
 N_WIDTHS = 4.0  # standard deviations of the population on either side of its mean, where most of it is
 SCALE_CURVATURE = 0.3
+OF_ONE_FEATURE = 0.08, 0.13, 0.31, 0.49, 0.69, 0.78, 0.97  # moves, by what effective draws they made for their time
 P_ALONE = 0.7  # of a step: it moves one feature
 
 
@@ -86,6 +87,11 @@ class NormalChart(Chart):
 
     def check_places(self, **places):
         require_range(-600.0, 600.0, **{name: place[:, 1::2] for name, place in places.items()})
+
+    @compiled
+    def moves(self):
+        """Of one feature fewer slides, which move all atoms at a price, and more births, splits and parts."""
+        return OF_ONE_FEATURE if self.n_features == 1 else MOVES
 
     @compiled
     def log_base(self, walk, k):

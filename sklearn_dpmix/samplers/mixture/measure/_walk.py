@@ -63,17 +63,19 @@ class MixingMeasure(NodeLayout, ChoiceOfFew, Starts, MixtureSampler):
     several atoms glide along what the records leave open, or, where nodes are many, there are excursions over a few of
     them, at whose end all are looked at.
 
-    Normal kernels and a channel that offers its noised normal densities (Laplace and Gaussian noise, clamped or not, of
-    one scale or one a record; discrete noise of one scale on any number of integers, with nodes among the different
-    values, or anywhere if it is wide Gaussian noise; the windows of the square wave, the piecewise and the hybrid
-    mechanism, and binomial counts, of one ε; Haar coefficients); normal kernels of one feature under noise of any kind
-    and one scale that is added to records between bounds; truncated normal and beta kernels, of one feature, bounded or
-    not, but for the integers; convolved normal kernels; correlated normal ones under Gaussian noise of one scale, if
-    nothing is clamped before it, or of two features if it is not much narrower than the bounds, and under other
-    Gaussian and Laplace noise, with a record, or what makes it, kept beside each release; normal kernels without noise;
-    or categorical kernels and randomised response of one ε, where the different answers are the
-    nodes; a Dirichlet process with a concentration of at most 20, a mixture of finite mixtures whose possible numbers
-    of components have no gaps, or a Pitman–Yor process with a discount of at most 0.3 and a concentration of at most 5.
+    It takes these kernels under these mechanisms:
+
+    - normal: Laplace or Gaussian noise, clamped or not, with one scale or one per record; integer noise with one scale;
+      square wave, piecewise and hybrid mechanisms and binomial counts with one ε; Haar coefficients; for one feature,
+      any other noise with one scale that is added to clamped records; or no mechanism;
+    - truncated normal and beta, for one feature: the same, except integer noise and no mechanism;
+    - convolved normal: unclamped Gaussian noise with one scale;
+    - multivariate normal: Laplace or Gaussian noise (see :class:`~sklearn_dpmix.kernels.MultivariateNormalKernel`);
+    - categorical: randomised response with one ε, or a finite channel.  The nodes are then the distinct answers.
+
+    The prior is a Dirichlet process with a concentration of at most 20, a mixture of finite mixtures whose possible
+    numbers of components have no gaps, or a Pitman–Yor process with a discount of at most 0.3 and a concentration of
+    at most 5.
 
     Parameters
     ----------
