@@ -8,7 +8,7 @@ from typing import TypeAlias
 import numpy as np
 from sklearn.base import BaseEstimator
 
-from .mixed import ESS_LIMIT, have_mixed, least, numbers
+from .mixed import ESS_LIMIT, have_mixed, in_words, worst_monitors
 
 FEWEST = 8  # draws of each chain: from fewer there is no effective sample size
 FIRST_LOOK = 500  # draws of each chain: from fewer an effective sample size is a guess
@@ -87,7 +87,7 @@ class AutoDraws(BaseEstimator):
         r_hat, ess = judge()
         if n >= self.max_draws or self.has_enough(r_hat, ess):
             return None
-        factor = np.clip(RESERVE * self.min_ess / ess[least(r_hat, ess)[1]], *GROWTH)
+        factor = np.clip(RESERVE * self.min_ess / ess[worst_monitors(r_hat, ess)[1]], *GROWTH)
         return min(self.max_draws, int(np.ceil(n * factor)))
 
     def wants_more_work(self, n: int, n_chains: int, judge: Callable[[], tuple[Scores, Scores]]) -> bool:
@@ -99,7 +99,7 @@ class AutoDraws(BaseEstimator):
 
     def complaint(self, aim: int, n_drawn: int, r_hat: Scores, ess: Scores) -> str | None:
         """A warning about a run that ended after ``n_drawn`` draws, before its check at ``aim``; None: no warning."""
-        worst, fewest = least(r_hat, ess)
+        worst, fewest = worst_monitors(r_hat, ess)
         too_few = worst is None and n_drawn < FEWEST
         if self.has_enough(r_hat, ess) and not too_few:
             return None
@@ -107,7 +107,7 @@ class AutoDraws(BaseEstimator):
         if too_few:
             found = "too few for an effective sample size"
         else:
-            found = numbers(r_hat, ess, worst, fewest, self.min_ess)
+            found = in_words(r_hat, ess, worst, fewest, self.min_ess)
         return (
             f"stopped by {limit} after {n_drawn} draws of each chain: {found}; raise that limit (warm_start=True "
             "continues) or increase n_warmup"
@@ -144,7 +144,7 @@ class FixedDraws:
         if n < FIRST_LOOK:
             return False
         r_hat, ess = judge()
-        worst, fewest = least(r_hat, ess)
+        worst, fewest = worst_monitors(r_hat, ess)
         return worst is not None and (r_hat[worst] > WORTH_R_HAT or ess[fewest] < WORTH_ESS * n_chains * n)
 
     def complaint(self, aim, n_drawn, r_hat, ess):

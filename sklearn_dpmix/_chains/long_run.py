@@ -7,7 +7,7 @@ import numpy as np
 
 from .chain import run_chains
 from .draws import join
-from .mixed import least
+from .mixed import worst_monitors
 from .progress import Progress
 
 SECONDS = 2.0  # between two estimates of R-hat for the progress bar
@@ -129,7 +129,7 @@ class LongRun:
             return "warm-up"
         new = n_drawn - so_far.pace.n_drawn(self.n_first)
         r_hat, ess = self.judge(so_far)
-        worst, fewest = least(r_hat, ess)
+        worst, fewest = worst_monitors(r_hat, ess)
         rate = f"{len(so_far.chains) * new / seconds:.3g} draws/s"
         if worst is None:
             return rate

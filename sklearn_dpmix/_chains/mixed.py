@@ -5,7 +5,7 @@ import numpy as np
 R_HAT_LIMIT, ESS_LIMIT = 1.05, 100
 
 
-def least(r_hat, ess):
+def worst_monitors(r_hat, ess):
     """(name of the worst R-hat, name of the smallest effective sample size); (None, None) where nothing varies."""
     known = [name for name, value in r_hat.items() if not np.isnan(value)]
     if not known:
@@ -15,11 +15,11 @@ def least(r_hat, ess):
 
 def have_mixed(r_hat, ess, ess_limit=ESS_LIMIT):
     """Whether nothing says that chains have not mixed."""
-    worst, fewest = least(r_hat, ess)
+    worst, fewest = worst_monitors(r_hat, ess)
     return worst is None or (r_hat[worst] <= R_HAT_LIMIT and ess[fewest] >= ess_limit)
 
 
-def numbers(r_hat, ess, worst, fewest, ess_limit=ESS_LIMIT):
+def in_words(r_hat, ess, worst, fewest, ess_limit=ESS_LIMIT):
     """The two that decide, in words that say which of them is wrong."""
     r_hat_limit = "" if r_hat[worst] <= R_HAT_LIMIT else f", should be below {R_HAT_LIMIT}"
     ess_limit = "" if ess[fewest] >= ess_limit else f", should be above {ess_limit:g}"

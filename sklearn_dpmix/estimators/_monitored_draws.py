@@ -9,7 +9,7 @@ from sklearn.utils.validation import check_is_fitted
 from .._base.typing import Floats, Seed
 from .._chains.datatree import Contents, build_tree
 from .._chains.draws import central_interval, convergence, summarise
-from .._chains.mixed import ESS_LIMIT, have_mixed, least, numbers
+from .._chains.mixed import ESS_LIMIT, have_mixed, in_words, worst_monitors
 
 #: What is left of a fit that spent a budget and then failed, and words about it.
 UNUSED = "unused_release", "_of_unused"
@@ -65,7 +65,7 @@ class MonitoredDraws:
         found, limit = (self.r_hat_, self.ess_), self._least_ess()
         if have_mixed(*found, limit):
             return None
-        return f"the chains have not mixed: {numbers(*found, *least(*found), limit)}"
+        return f"the chains have not mixed: {in_words(*found, *worst_monitors(*found), limit)}"
 
     def _least_ess(self):
         return ESS_LIMIT

@@ -19,7 +19,7 @@ from statistical import (
 from sklearn_dpmix import PrivateExpFamilyGibbs
 from sklearn_dpmix._base.compiled import compiled
 from sklearn_dpmix.estimators import _chain_estimator
-from sklearn_dpmix.estimators.curator._curator import reach
+from sklearn_dpmix.estimators.curator._curator import probability_beyond
 from sklearn_dpmix.mechanisms import (
     AdditiveMechanism,
     DiscreteGaussianMechanism,
@@ -376,7 +376,7 @@ def test_noise_on_integers_that_is_hardly_any_is_not_doubted():
     """P(noise >= 1) is 2e-5, and P(noise > 1) 5e-10; and the count itself is what noise of 0 leaves."""
     mechanism = DiscreteLaplaceMechanism(scale=0.093)
     PrivateExpFamilyGibbs(mechanism, family="binomial", n_records=50, random_state=0).fit([18.0])
-    probability = reach(mechanism, np.array([0.0, 0.4, 1.0, 1.5]), 0.093)
+    probability = probability_beyond(mechanism, np.array([0.0, 0.4, 1.0, 1.5]), 0.093)
     once, twice = mechanism.tail_probability(np.array([0.0, 1.0]), 0.093)
     np.testing.assert_allclose(probability, [1.0, once, once, twice])
 

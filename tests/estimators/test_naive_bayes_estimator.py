@@ -254,7 +254,7 @@ def test_an_impossible_release_is_warned_of():
         warnings.simplefilter("always")
         model = fit(S, MECHANISM, 80, n_draws=100)
     said = [str(warning.message) for warning in caught]
-    assert any(re.search(r"count\(class=0, x1=0\) = -60.*probability \d", text) for text in said)
+    assert any(re.search(r"count\(class=0, x1=0\) = -60.*probability only \d", text) for text in said)
     assert np.all(np.isfinite(model.feature_prob_draws_))
     with warnings.catch_warnings():
         warnings.simplefilter("error", UserWarning)

@@ -215,7 +215,9 @@ def warn_if_unlikely(estimator, statistic, names, hint):
     if mechanism.tail_probability(np.zeros(1), scales[0]) is None:
         return
     gaps = np.abs(S[:, None] - (np.round(draws) if mechanism.is_discrete else draws))
-    tails = [(2.0 * reach(mechanism, *one)).clip(max=1.0).mean(axis=0) for one in zip(gaps, scales, strict=True)]
+    tails = [
+        (2.0 * probability_beyond(mechanism, *one)).clip(max=1.0).mean(axis=0) for one in zip(gaps, scales, strict=True)
+    ]
     row, j = np.unravel_index(np.argmin(tails), S.shape)
     if tails[row][j] * S.size < UNLIKELY:
         warn_user(
@@ -226,7 +228,7 @@ def warn_if_unlikely(estimator, statistic, names, hint):
         )
 
 
-def reach(mechanism, distance, scale):
+def probability_beyond(mechanism, distance, scale):
     """P(noise >= distance), 1/2 or more at 0; None if it is unknown.  Noise on integers jumps there."""
     if not mechanism.is_discrete:
         return mechanism.tail_probability(distance, scale)
@@ -237,7 +239,7 @@ def reach(mechanism, distance, scale):
 def probability_outside(mechanism, S, low, high):
     """The probability of noise that takes numbers in [low, high] so far outside, (S.shape); None if it is unknown."""
     distance = np.maximum(np.maximum(low - S, S - high), 0.0)
-    probability = reach(mechanism, distance, np.reshape(mechanism.noise_scale_for(S.shape[1]), (-1, 1)))
+    probability = probability_beyond(mechanism, distance, np.reshape(mechanism.noise_scale_for(S.shape[1]), (-1, 1)))
     return None if probability is None else np.where(distance > 0, probability, 1.0)
 
 

@@ -8,7 +8,7 @@ from sklearn.base import clone
 from ...models import Multinomial
 from ...models._scaling import scaling_of
 from .._chain_estimator import warn_user
-from ._curator import IMPOSSIBLE, probability_outside, reach
+from ._curator import IMPOSSIBLE, probability_beyond, probability_outside
 
 #: Draws of a prior, and records given each draw, with which a prior or a posterior is compared with the bounds.
 N_PRIOR, N_RECORDS = 2000, 40
@@ -150,7 +150,7 @@ def check_possible(problem):
         off = np.abs(S.sum(axis=1) - problem.n_known)  # the noise of K counts: one of them is at least off / K
         size = S.shape[1]
         scale = np.reshape(mechanism.noise_scale_for(size), (-1, 1))
-        tails = 2.0 * size * np.ravel(reach(mechanism, off[:, None] / size, scale)) * len(S)
+        tails = 2.0 * size * np.ravel(probability_beyond(mechanism, off[:, None] / size, scale)) * len(S)
         if tails.min() < IMPOSSIBLE:
             row = int(np.argmin(tails))
             warn_user(

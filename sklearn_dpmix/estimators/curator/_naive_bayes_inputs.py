@@ -4,7 +4,7 @@ import numpy as np
 
 from .._chain_estimator import warn_user
 from .._confidential import encode_labels
-from ._curator import IMPOSSIBLE, reach, warn_if_impossible
+from ._curator import IMPOSSIBLE, probability_beyond, warn_if_impossible
 
 
 def check_values(X, n_values):
@@ -87,7 +87,7 @@ def warn_about_release(mechanism, query, S, n_records):
         size, total = table.shape[1], table.sum(axis=1)
         total = total[np.argmax(np.abs(total - n_records))]
         distance = abs(total - n_records) / size  # the noise of one of the counts is at least this
-        tail = reach(mechanism, distance, np.max(mechanism.noise_scale_for(S.shape[1])))
+        tail = probability_beyond(mechanism, distance, np.max(mechanism.noise_scale_for(S.shape[1])))
         if tail is not None and 2.0 * S.size * tail < IMPOSSIBLE:
             warn_user(
                 f"the counts of x{j + 1} in the release add up to {total:g}, and to n_records={n_records} before "
@@ -104,7 +104,7 @@ def warn_about_classes(mechanism, S, tables):
     sizes = np.array([table.shape[2] for table in tables])
     gaps = np.abs(totals[:, None] - totals[None]) / (sizes[:, None] + sizes)[..., None, None]
     j, other, row, k = np.unravel_index(np.argmax(gaps), gaps.shape)  # noise of one of the counts is at least that
-    tail = reach(mechanism, gaps[j, other, row, k], np.max(mechanism.noise_scale_for(S.shape[1])))
+    tail = probability_beyond(mechanism, gaps[j, other, row, k], np.max(mechanism.noise_scale_for(S.shape[1])))
     if tail is None or 2.0 * S.size * tail >= IMPOSSIBLE:
         return
     warn_user(

@@ -15,7 +15,7 @@ from ..._base.compiled import Component
 from ..._base.typing import Seed
 from ..._chains.auto_draws import AutoDraws
 from ..._chains.checkpoint import package_version
-from ..._chains.mixed import have_mixed, least
+from ..._chains.mixed import have_mixed, worst_monitors
 from ..._posterior.cluster import ReleaseClusters
 from ..._posterior.mixture import MixtureDraws
 from ..._releases.misfits import misfits
@@ -382,7 +382,7 @@ class PrivateDPMixture(PopulationMixin, PrivatisedRecordsMixin, ClusterMixin, De
         """As the parent; if only the number of clusters has not mixed, add that the density has."""
         complaint, of_clusters = super()._not_mixed(), {"n_clusters", self.mixing_.random_part}
         r_hat = {name: value for name, value in self.r_hat_.items() if name not in of_clusters}
-        worst, fewest = least(r_hat, self.ess_)
+        worst, fewest = worst_monitors(r_hat, self.ess_)
         if complaint and worst is not None and have_mixed(r_hat, self.ess_, self._least_ess()):
             complaint += f" (but all quantities of the density have: {r_hat[worst]:.3f}, {self.ess_[fewest]:.0f})"
         return complaint

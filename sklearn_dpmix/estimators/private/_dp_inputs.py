@@ -9,7 +9,7 @@ from ...samplers.private._target import has_range
 from .._chain_estimator import warn_user
 from .._confidential import check_confidential
 from ._dp_budget import Budget
-from ._noise_source import NoNoise, SecureNoise, SimulatedNoise, SystemNoise
+from ._noise_source import ExactReleases, SecureNoise, SimulatedNoise, SystemNoise
 
 
 class DPInputs:
@@ -19,6 +19,7 @@ class DPInputs:
     _needs: tuple[str, ...] = ()
     batch_size: int | None = None
     clip_bound: float | None = None
+    gradient_clip_bound: float | None = None
     secure = False
 
     def _check_model(self):
@@ -46,7 +47,7 @@ class DPInputs:
             self._check_ranges(model)
         if self.preconditioner is not None:
             self.preconditioner.check(model, start, who, self.mechanism is not None)
-            bounds = self.preconditioner.gradient_clip_bound, getattr(self, "gradient_clip_bound", None)
+            bounds = self.preconditioner.gradient_clip_bound, self.gradient_clip_bound
             if self.mechanism is not None and bounds == (None, None):
                 self._check_range(model, "gradient_range", "gradient_clip_bound of the preconditioner")
         return model
@@ -127,7 +128,7 @@ class DPInputs:
         if self.mechanism is not None and not self.simulate:
             return [SecureNoise() if self.secure else SystemNoise() for _ in range(n)]
         seeds = as_seed_sequence(self.random_state).spawn(n)
-        source = NoNoise if self.mechanism is None else SimulatedNoise
+        source = ExactReleases if self.mechanism is None else SimulatedNoise
         return [source(np.random.default_rng(seed)) for seed in seeds]
 
     def _warn_of_simulation(self):

@@ -189,7 +189,7 @@ class DPMCMC(CallbackSupportMixin, MonitoredDraws, DPInputs, BaseEstimator):
 
     def _run(self, model, records, budget, plan):
         sources = self._sources(self.n_chains + 1)
-        clip_bounds = self.clip_bound, getattr(self, "gradient_clip_bound", None)
+        clip_bounds = self.clip_bound, self.gradient_clip_bound
         target = Target(model, records, *clip_bounds, self.temperature, is_private=budget is not None)
         coordinates, starts = self._starts(target, plan, sources)
         sampler = self._sampler(target, coordinates, plan)

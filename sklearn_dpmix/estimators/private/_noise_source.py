@@ -78,7 +78,7 @@ class SimulatedNoise(SystemNoise):
         return self.rng.standard_normal(size)
 
 
-class NoNoise(SimulatedNoise):
+class ExactReleases(SimulatedNoise):
     """Proposals from a NumPy generator, and exact releases: the non-private parent of each sampler."""
 
     def release(self, values, sensitivity, multiplier):

@@ -27,6 +27,7 @@ from ._record_chains import CLASS_COUNT
 CHEAP, AFFORDABLE = 2e7, 1e11
 #: Numbers that may be kept for the draws.
 LARGEST = 2e7
+CHUNK = 8192  # of a convolution
 #: In between, counts further from their release than noise goes with a probability below ``TAILS[1]`` are left out, but
 #: only where leaving out those beyond ``TAILS[0]`` too changes p(S) by less than the share ``NEGLIGIBLE``.
 TAILS, NEGLIGIBLE = (1e-10, 1e-20), 1e-7
@@ -96,11 +97,11 @@ def convolve_logs(a, b):
     return log_total, mean
 
 
-def _convolve(a, b, chunk=8192):
+def _convolve(a, b):
     """``np.convolve`` in chunks, on whose dot products no linear algebra library would start its threads."""
     result = np.zeros(len(a) + len(b) - 1)
-    for start in range(0, len(a), chunk):
-        part = a[start : start + chunk]
+    for start in range(0, len(a), CHUNK):
+        part = a[start : start + CHUNK]
         result[start : start + len(part) + len(b) - 1] += np.convolve(part, b)
     return result
 

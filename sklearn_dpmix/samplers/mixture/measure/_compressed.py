@@ -19,15 +19,15 @@ WARM = 50.0  # sweeps that warm up a chain whose draws are worth keeping
 MOST_EVERY = 4  # of the sweeps of a longer warm-up at least every fourth is made
 
 
-class Cells(NamedTuple):
+class LineCells(NamedTuple):
     """Cells of the line, whose records give way to nodes."""
 
     edges: np.ndarray
     width: float  # of the narrowest, but for those that a kink or an end cuts
 
-    def halves(self) -> "Cells":
+    def halves(self) -> "LineCells":
         """These, each cut in the middle."""
-        return Cells(np.union1d(self.edges, 0.5 * (self.edges[1:] + self.edges[:-1])), 0.5 * self.width)
+        return LineCells(np.union1d(self.edges, 0.5 * (self.edges[1:] + self.edges[:-1])), 0.5 * self.width)
 
 
 class Glides(NamedTuple):
@@ -52,7 +52,7 @@ class Compressed(NamedTuple):
     law: np.ndarray
     are_records: bool
     width: float = 0.0  # of the cells that were asked for; 0 where nothing is left out
-    cells: Cells | None = None  # of the line, if nodes stand for theirs
+    cells: LineCells | None = None  # of the line, if nodes stand for theirs
     times: float = inf  # as many moves would make a draw worth keeping; infinite where no trial run has said so
     outside: Outside | None = None  # records that are none of the mixture's
     ways: Ways | None = None  # that shares of many categories go

@@ -10,7 +10,7 @@ from ...._releases.nodes import FEW, Nodes, cell_edges, compress, edges_around, 
 from ...._releases.nodes_of_scales import compress_scaled
 from ...._releases.nodes_of_several import compress_places, compress_records
 from .._run import Draws
-from ._compressed import Cells, Compressed, different
+from ._compressed import Compressed, LineCells, different
 from ._normal_atoms import N_WIDTHS
 from ._walk_atoms import CUT, N_MOVES, N_RECORDS, STIFFNESS
 from ._walk_draws import log_likelihoods
@@ -40,7 +40,9 @@ class NodeLayout:
 
     n_moves: int | None
 
-    def compressed(self, release: Any, chart: Any, masses: Any, width: float, cells: Cells | None = None) -> Compressed:
+    def compressed(
+        self, release: Any, chart: Any, masses: Any, width: float, cells: LineCells | None = None
+    ) -> Compressed:
         """What the chains see, with cells of this width where the population is, or of one feature with these cells."""
         mechanism, n = release.channel, release.n_records
         scales, lookup = (), None
@@ -128,7 +130,7 @@ class NodeLayout:
         finer = self.compressed(release, seen.chart.finer(), seen.masses, seen.width, seen.cells)
         return None if self.difference(seen, finer, draws) < TOLERANCE else found
 
-    def finer_cells(self, release: Any, seen: Any, draws: Draws) -> Cells | None:
+    def finer_cells(self, release: Any, seen: Any, draws: Draws) -> LineCells | None:
         """With those halved that the log likelihoods of draws ask for; None if none can be.
 
         Log densities may be no polynomials in a few cells only: at the ends of windows around narrow components, say.
@@ -143,7 +145,7 @@ class NodeLayout:
         if not is_wrong.any() or seen.nodes.shape[1] > MOST_NODES:
             return None
         least = float((middle - edges[:-1])[is_wrong].min())
-        return Cells(np.union1d(edges, middle[is_wrong]), min(width, least))
+        return LineCells(np.union1d(edges, middle[is_wrong]), min(width, least))
 
     def with_halves(self, release: Any, seen: Compressed, chart: Any) -> Compressed:
         """With half as wide cells: those that were halved around many records are halved again."""
@@ -202,7 +204,9 @@ def next_width(release: Any, seen: Compressed) -> float:
     return (STEP if release.channel.has_one_law else STEP_OF_SCALES) * seen.width
 
 
-def nodes_of_values(release: Any, chart: Any, width: float, cells: Cells | None) -> tuple[Any, float, Cells | None]:
+def nodes_of_values(
+    release: Any, chart: Any, width: float, cells: LineCells | None
+) -> tuple[Any, float, LineCells | None]:
     """Nodes among the values that can be released, and the width of their cells and, of one feature, these.
 
     Unless that leaves many fewer, each different release is a node, and the width is 0.
@@ -217,7 +221,7 @@ def nodes_of_values(release: Any, chart: Any, width: float, cells: Cells | None)
     return (values, 0.0, None) if fewer is None or fewer.shape[1] >= FEWER * values.shape[1] else (fewer, width, cells)
 
 
-def nodes_of_line(release: Any, cells: Cells) -> Nodes:
+def nodes_of_line(release: Any, cells: LineCells) -> Nodes:
     """Nodes for the records of one feature."""
     fine = fine_nodes(release, cells.width)
     if len(cells.edges) < 2:
@@ -225,12 +229,12 @@ def nodes_of_line(release: Any, cells: Cells) -> Nodes:
     return (compress_places if release.channel.is_grained else compress)(fine, cells.edges)
 
 
-def cells_of_line(release: Any, chart: Any, width: float) -> Cells:
+def cells_of_line(release: Any, chart: Any, width: float) -> LineCells:
     """Cells of this width where the population is, wider ones beyond, and narrower ones around many records."""
     mechanism, fine = release.channel, fine_nodes(release, width)
     low, high = fine.places[0], fine.places[-1]
     if low == high:
-        return Cells(fine.places[:1], width)
+        return LineCells(fine.places[:1], width)
     if mechanism.releases_records:  # no noise makes the density simple anywhere
         edges = edges_around(fine.places, width)
     else:
@@ -246,7 +250,7 @@ def cells_of_line(release: Any, chart: Any, width: float) -> Cells:
     while len(finer := halved(edges, fine, narrowest, release.narrowest())) > len(edges):
         edges, width = finer, 0.5 * width
         fine = fine if mechanism.is_grained else release.nodes(width)
-    return Cells(edges, width)
+    return LineCells(edges, width)
 
 
 def core_of(release: Any) -> tuple[float, float]:
