@@ -208,7 +208,7 @@ BAD = {
     "noised inputs with noise of their own": (
         {"mechanism": GaussianMechanism(scale=[1.0] * 4), "noised_inputs": True},
         (np.zeros((4, 1)), np.zeros(4)),
-        "needs one noise scale for all records",
+        "needs continuous noise with one scale for all records",
     ),
     "linear": ({"linear": "yes"}, (np.zeros((4, 1)), np.zeros(4)), "'linear' parameter"),
 }

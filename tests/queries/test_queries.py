@@ -246,7 +246,7 @@ def test_families_by_name():
     assert isinstance(resolve_family("categorical"), Multinomial)
     family = Poisson()
     assert resolve_family(family) is family
-    for wrong, message in ((Normal, r"pass Normal\(\)"), (3, "family must be one of")):
+    for wrong, message in ((Normal, r"pass family=Normal\("), (3, "family must be one of")):
         with pytest.raises(TypeError, match=message):
             resolve_family(wrong)
     for cls in set(FAMILIES.values()):

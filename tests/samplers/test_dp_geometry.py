@@ -5,7 +5,7 @@ import pytest
 from dp_chains import NORMAL, NORMAL_X, moments, normal_moments, plain, run, simulated
 from statistical import Disagreement, assert_mean_close
 
-from sklearn_dpmix.estimators.private._noise_source import NoNoise
+from sklearn_dpmix.estimators.private._noise_source import ExactReleases
 from sklearn_dpmix.models import Banana, GaussianMean
 from sklearn_dpmix.samplers.private._hamiltonian import NoisyHamiltonian
 from sklearn_dpmix.samplers.private._newton import private_steps
@@ -103,7 +103,7 @@ def test_a_tempered_hamiltonian_has_the_tempered_posterior():
 def test_the_optimum_without_noise_is_the_mode():
     """Two Newton steps on a normal posterior end there, with its covariance."""
     target = Target(NORMAL, NORMAL_X, is_private=False)
-    *_, (phi, root, noise) = private_steps(target, np.zeros(2), 2, 0.0, NoNoise(np.random.default_rng(0)))
+    *_, (phi, root, noise) = private_steps(target, np.zeros(2), 2, 0.0, ExactReleases(np.random.default_rng(0)))
     assert noise == 0.0
     np.testing.assert_allclose(phi, normal_moments()[:2], rtol=1e-9)
     np.testing.assert_allclose(root @ root.T, np.eye(2) / 41.0, rtol=1e-9)

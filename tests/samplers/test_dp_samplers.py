@@ -8,7 +8,7 @@ from dp_chains import NORMAL, NORMAL_X, moments, normal_moments, plain, run, sim
 from scipy.special import ndtr
 from statistical import Disagreement, assert_mean_close, assert_pmf_close
 
-from sklearn_dpmix.estimators.private._noise_source import NoNoise, SimulatedNoise
+from sklearn_dpmix.estimators.private._noise_source import ExactReleases, SimulatedNoise
 from sklearn_dpmix.models import GaussianMean
 from sklearn_dpmix.samplers.private._barker_acceptance import Barker
 from sklearn_dpmix.samplers.private._barker_correction import barker_correction
@@ -201,7 +201,7 @@ def test_penalty_has_the_posterior(move, multiplier):
     """Every move, with and without noise: without, it is Metropolis."""
     scale = 0.25 if move == "full" else 0.35
     sampler = Penalty(Target(NORMAL, NORMAL_X), plain(NORMAL), MOVES[move](scale), noise_multiplier=multiplier)
-    source = simulated(5) if multiplier else NoNoise(np.random.default_rng(5))
+    source = simulated(5) if multiplier else ExactReleases(np.random.default_rng(5))
     draws = run(sampler, np.array([0.5, -0.3]), source, 40_000)
     assert_mean_close(moments(draws), normal_moments(), what=move)
 
@@ -218,7 +218,7 @@ class TurnsTooRarely(MOVES["guided"]):
 
 def test_a_guided_walk_that_turns_too_rarely_is_rejected():
     sampler = Penalty(Target(NORMAL, NORMAL_X), plain(NORMAL), TurnsTooRarely(0.25))
-    draws = run(sampler, np.array([0.5, -0.3]), NoNoise(np.random.default_rng(6)), 25_000)
+    draws = run(sampler, np.array([0.5, -0.3]), ExactReleases(np.random.default_rng(6)), 25_000)
     with pytest.raises(Disagreement):
         assert_mean_close(moments(draws), normal_moments(), min_ess=50)
 
@@ -268,7 +268,7 @@ def test_hamiltonian_has_the_posterior(reuse, multipliers):
     """With reused and with fresh gradients, with noise in them and without, clipped a lot."""
     target = Target(NORMAL, NORMAL_X, gradient_clip_bound=0.8)
     sampler = NoisyHamiltonian(target, plain(NORMAL), 0.07, 4, np.array([1.0, 1.5]), *multipliers, reuse=reuse)
-    source = simulated(9) if multipliers[0] else NoNoise(np.random.default_rng(9))
+    source = simulated(9) if multipliers[0] else ExactReleases(np.random.default_rng(9))
     draws = run(sampler, np.array([0.5, -0.3]), source, 16_000)
     assert_mean_close(moments(draws), normal_moments())
 
