@@ -20,8 +20,8 @@ class CategoricalKernel(Kernel):
     Parameters
     ----------
     n_categories : int, optional
-        K, the same for each feature.  None: the mechanism's, which bounds (0, K - 1) say, too; without a mechanism one
-        more than the largest category.
+        K, the same for each feature.  None: the mechanism's (under additive noise, that of its bounds, 0 to K - 1);
+        without a mechanism, one more than the largest category.
     alpha : float, default=1.0
         Parameter of the symmetric Dirichlet base measure.  Positive.
 
@@ -206,7 +206,7 @@ class CategoricalKernel(Kernel):
 
 
 def number_of_categories(release: Any) -> int:
-    """K of a release whose mechanism has no number of categories; noise may have made the release any number."""
+    """K if the mechanism has no ``n_categories``: by its bounds, not by a release, which noise has moved."""
     if release.mechanism is None:
         return int(release.Z.max()) + 1
     bounds = release.bounds()

@@ -94,7 +94,7 @@ class Family(Component):
 
     @property
     def name(self) -> str:
-        """The first of ``names``; none is "", as of a family of your own."""
+        """The first of ``names``, or "" if there is none, as for a family of your own."""
         return self.names[0] if self.names else ""
 
     def check(self) -> None:

@@ -90,7 +90,7 @@ class NormalChart(Chart):
 
     @compiled
     def moves(self):
-        """Of one feature fewer slides, which move all atoms at a price, and more births, splits and parts."""
+        """With one feature, fewer slides (they move all atoms, and are slow), and more births, splits and parts."""
         return OF_ONE_FEATURE if self.n_features == 1 else MOVES
 
     @compiled
