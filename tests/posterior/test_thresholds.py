@@ -237,7 +237,7 @@ def test_posterior_where_their_number_is_unknown():
 
 def with_scales(scales, bounds=None, kind=GaussianMechanism, **parameters):
     mechanism = kind(scale=np.array(scales), bounds=bounds, released_above=THRESHOLD)
-    parameters = {"n_draws": 4000, "random_state": 0} | parameters
+    parameters = {"n_draws": 8000, "random_state": 0} | parameters
     return PrivateDPMixture(mechanism, kernel=NormalKernel(**PRIOR), **parameters).fit(Z[:, None])
 
 

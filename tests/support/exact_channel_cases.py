@@ -393,9 +393,9 @@ def thinned(case, sampler):
     if sampler == "auto":
         chosen = Auto().resolve(case.mechanism, case.kernel, case.mixing).sized(*case.Z.reshape(len(case.Z), -1).shape)
         return 1 if isinstance(chosen, MixingMeasure) else THIN[sampler]
-    times = 1
-    if isinstance(case.mechanism, PiecewiseMechanism | SquareWaveMechanism):  # few proposals are taken
-        times = 2 if sampler == "mixing_measure" else 8
+    times = 8 if isinstance(case.mechanism, PiecewiseMechanism | SquareWaveMechanism) else 1  # few proposals are taken
+    if isinstance(case.mechanism, PiecewiseMechanism) and sampler == "mixing_measure":
+        times = 2  # as many effective draws
     return times * THIN.get(sampler, 1)
 
 
