@@ -47,7 +47,7 @@ test-oldest:
 # The wheel as users get it: no extras, a cold cache, and the clone's package out of reach.  What build/ holds from an
 # earlier build would go into the wheel, so it goes first.
 WHEEL_TESTS := compile_cache components datasets digest estimator layers ledger ledger_file ledger_sharing mechanisms \
-  metrics population queries query_sensitivities release_mode scikit_learn time_and_memory
+  metrics own_components population queries query_sensitivities release_mode scikit_learn time_and_memory
 NEED_EXTRAS := plotting/* mechanisms/_opendp.py
 WHEEL_PY := "$(CURDIR)/build/venv/bin/python"
 test-wheel:
