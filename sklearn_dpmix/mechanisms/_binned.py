@@ -125,7 +125,7 @@ class BinnedChannel(OwnDraws, CellChannel):
     def _lower(self, **context):
         lo, hi = self.bounds_for(1)[0]
         n_bins = int(self.n_bins)
-        fields = {"n_cached": float(n_bins), "last_cell": n_bins - 1, "low": lo, "width": (hi - lo) / n_bins}
+        fields = {"last_cell": n_bins - 1, "low": lo, "width": (hi - lo) / n_bins}
         middles = (np.arange(n_bins) + 0.5) / n_bins  # on [0, 1]
         fields |= {"log_middle": np.log(middles), "log_rest": np.log1p(-middles)}
         return lower(type(self), fields | self._fields())
@@ -170,7 +170,7 @@ class BinnedChannel(OwnDraws, CellChannel):
 
     @compiled
     def cache(self, kernel, theta, k):
-        kernel.bin_masses(self, theta, k, theta.shape[1] - self.last_cell - 1)
+        kernel.bin_masses(self, theta, k, self.first_mass(theta))
 
     @compiled
     def log_mass(self, kernel, theta, k, b):

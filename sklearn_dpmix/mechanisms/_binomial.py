@@ -229,7 +229,7 @@ class BinomialMechanism(OwnDraws, RecordLosses, CellChannel, BinomialLikelihood)
                 "to fewer, or use fewer trials"
             )
         table = coin_tables(np.exp(-distinct), m).ravel()
-        fields |= {"n_cached": m + 1.0, "last_cell": m, "table": table, "first_row": group * (m + 1.0)}
+        fields |= {"last_cell": m, "table": table, "first_row": group * (m + 1.0)}
         return lower(type(self), fields | {"log_top": -m * np.log1p(np.exp(-rate))})
 
     @compiled

@@ -17,21 +17,31 @@ from ._channel import RecordChannel
 MOST_LOSS = 700.0  # beyond this, the ratio of two densities is no longer a floating-point number
 
 
+def n_cached(channel):
+    """How many spare columns of ``theta`` a channel's value keeps masses in."""
+    return channel.last_cell + 1 if channel._owner.keeps_masses else 0
+
+
 class CellChannel(RecordChannel):
     """Base class of such channels, for one feature.
 
-    A subclass lowers the fields ``last_cell``, the number of the last cell, and ``n_cached``, the number of cells, and
-    defines the compiled ``weight(self, Z, i, c)`` -> w(z_i, c); ``log_scale(self, Z, i)`` -> log s(z_i);
-    ``log_mass(self, kernel, theta, k, c)`` -> log ∫ h_c(y) f(y | θ_k) dy; and ``draw_within(self, rng, kernel, theta,
-    k, c)``, a record with density proportional to h_c(y) f(y | θ_k).
+    A subclass lowers the field ``last_cell``, the number of the last cell, and defines the compiled ``weight(self, Z,
+    i, c)`` -> w(z_i, c); ``log_scale(self, Z, i)`` -> log s(z_i); ``log_mass(self, kernel, theta, k, c)`` ->
+    log ∫ h_c(y) f(y | θ_k) dy; and ``draw_within(self, rng, kernel, theta, k, c)``, a record with density proportional
+    to h_c(y) f(y | θ_k).
     """
 
     keeps_masses = True
 
     @compiled
+    def first_mass(self, theta):
+        """The column of the first cell's mass."""
+        return theta.shape[1] - self.last_cell - 1
+
+    @compiled
     def cache(self, kernel, theta, k):
         """The kernel's mass in each cell."""
-        first = theta.shape[1] - self.last_cell - 1
+        first = self.first_mass(theta)
         for c in range(self.last_cell + 1):
             theta[k, first + c] = exp(self.log_mass(kernel, theta, k, c))
 
@@ -43,7 +53,7 @@ class CellChannel(RecordChannel):
     @compiled
     def total(self, Z, i, theta, k):
         """Σ_c w(z_i, c) mass_c."""
-        first, total = theta.shape[1] - self.last_cell - 1, 0.0
+        first, total = self.first_mass(theta), 0.0
         for c in range(self.last_cell + 1):
             total += self.weight(Z, i, c) * theta[k, first + c]
         return total
@@ -51,7 +61,7 @@ class CellChannel(RecordChannel):
     @compiled
     def impute(self, rng, kernel, Z, i, j, theta, k):
         """Draw y exactly: first its cell, then from the kernel within it."""
-        first, chosen = theta.shape[1] - self.last_cell - 1, 0
+        first, chosen = self.first_mass(theta), 0
         u = rng.random() * self.total(Z, i, theta, k)
         for c in range(self.last_cell + 1):
             mass = self.weight(Z, i, c) * theta[k, first + c]

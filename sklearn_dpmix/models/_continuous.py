@@ -1,6 +1,6 @@
 """Exponential families of numbers on the line, by their sufficient statistic t(x) (Bernstein & Sheldon 2018, §2)."""
 
-from math import copysign, exp, hypot, inf, sqrt
+from math import copysign, exp, hypot, inf, log, sqrt
 from typing import Any
 
 import numpy as np
@@ -59,6 +59,12 @@ class GammaRecords(Identity):
 
     def theta_from_units(self, theta: Array, centre: float, unit: float) -> Array:
         return theta / unit
+
+    def is_statistic(self, s: Array, n: float, slack: Array) -> bool:
+        return bool(s[0] > 0.0)
+
+    def nearest_statistic(self, s: Array, n: float) -> Any:
+        return np.where(s > 0.0, s, 1e-6 * np.abs(s))  # of no unit
 
     def log_density(self, x: Array, theta: Array) -> Floats:
         k, rate = self.known_shape, theta[:, :1]
@@ -201,6 +207,12 @@ class Normal(Family):
     def statistics(self, x: Array) -> Array:
         return np.column_stack([x, x * x]).astype(np.float64)
 
+    def is_statistic(self, s: Array, n: float, slack: Array) -> bool:
+        return bool(s[1] >= 0.0 and (not n or s[1] >= s[0] ** 2 / n - slack[1]))
+
+    def nearest_statistic(self, s: Array, n: float) -> Any:
+        return np.array([s[0], max(s[1], s[0] ** 2 / n)])
+
     def log_density(self, x: Array, theta: Array) -> Floats:
         mean, variance = theta[:, :1], theta[:, 1:]
         return -0.5 * (np.log(2.0 * np.pi * variance) + (x - mean) ** 2 / variance)
@@ -291,6 +303,17 @@ class Beta(LargestAtTheEnds):
     def statistics(self, x: Array) -> Array:
         with np.errstate(divide="ignore"):
             return np.column_stack([np.log(x), np.log1p(-x)])
+
+    def is_statistic(self, s: Array, n: float, slack: Array) -> bool:
+        """exp(E log x) + exp(E log(1 - x)) is at most 1."""
+        return not n or bool(np.exp(s / n).sum() <= 1.0 + 1e-9)
+
+    def nearest_statistic(self, s: Array, n: float) -> Any:
+        mean = s / n
+        if np.all(mean < 0.0) and np.exp(mean).sum() < 1.0:
+            return s
+        mean = np.minimum(mean, -1e-3)
+        return n * (mean - max(log(np.exp(mean).sum() / 0.999), 0.0))
 
     def log_density(self, x: Array, theta: Array) -> Floats:
         inside = ((x > 0) & (x < 1))[None, :]

@@ -148,6 +148,17 @@ class Family(Component):
         """Return t(x) of shape (n, n_statistics) for records ``x`` of shape (n,) inside the support."""
         raise TypeError(f"{type(self).__name__} must define statistics(self, x): (n,) -> (n, n_statistics)")
 
+    def is_statistic(self, s: Array, n: float, slack: Array) -> bool:
+        """Return whether s is Σ t(x) of n records, or of some number if n is 0, as far as no single entry says.
+
+        Entries may be off by ``slack``.
+        """
+        return not self.is_integer or bool(np.all(s == np.floor(s)))
+
+    def nearest_statistic(self, s: Array, n: float) -> Array:
+        """Return Σ t(x) of n records, near s: here s."""
+        return s
+
     def to_free(self, theta: Array) -> Array:
         """Return the unconstrained coordinates v, (m, n_free), of parameters (m, n_params); here log θ."""
         return np.log(np.maximum(theta, 1e-100))
@@ -198,6 +209,9 @@ class Identity(LargestAtTheEnds):
 
     def statistics(self, x: Array) -> Array:
         return x[:, None].astype(np.float64)
+
+    def nearest_statistic(self, s: Array, n: float) -> Any:
+        return np.clip(np.rint(s) if self.is_integer else s, n * self.support[0], n * self.support[1])
 
 
 def length(t, norm):

@@ -141,6 +141,16 @@ class Multinomial(Family):
     def statistics(self, x: Array) -> Array:
         return (x[:, None] == np.arange(self.n_categories or 0)).astype(np.float64)
 
+    def is_statistic(self, s: Array, n: float, slack: Array) -> bool:
+        return super().is_statistic(s, n, slack) and (not n or bool(s.sum() == n))
+
+    def nearest_statistic(self, s: Array, n: float) -> Array:
+        share = np.maximum(s, 0.0)
+        share = share / share.sum() if share.sum() > 0 else np.full(len(s), 1.0 / len(s))
+        counts = np.floor(n * share)
+        counts[np.argsort(counts - n * share)[: int(n - counts.sum())]] += 1.0  # the largest remainders
+        return counts
+
     def log_density(self, x: Array, theta: Array) -> Floats:
         inside = (x >= 0) & (x < theta.shape[1]) & (x == np.floor(x))
         with np.errstate(divide="ignore"):

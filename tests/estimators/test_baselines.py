@@ -6,7 +6,6 @@ from scipy import optimize, stats
 from statistical import ALPHA, assert_mean_close
 
 from sklearn_dpmix import NaivePosterior, OnePosteriorSampling, PrivateExpFamilyGibbs
-from sklearn_dpmix.estimators.curator._baselines import nearest_statistic
 from sklearn_dpmix.mechanisms import LaplaceMechanism
 from sklearn_dpmix.metrics import coverage
 from sklearn_dpmix.models import Beta, BetaPrior, Exponential, Gamma, Multinomial, Normal, Poisson
@@ -52,7 +51,7 @@ def test_what_no_records_have_is_moved_to_what_some_have(family, s, n):
     """An ordinary fit takes the result, and refuses what it was."""
     with pytest.raises(ValueError, match=r"records|statistic|counts"):
         PrivateExpFamilyGibbs(family=family, n_records=n, **SHORT).fit(np.array(s))
-    moved = nearest_statistic(family, np.array(s), n)
+    moved = family.nearest_statistic(np.array(s), n)
     PrivateExpFamilyGibbs(family=family, n_records=n, **SHORT | {"n_draws": 10}).fit(moved)
 
 
@@ -71,7 +70,7 @@ def test_what_no_records_have_is_moved_to_what_some_have(family, s, n):
 def test_what_some_records_have_stays(family, records):
     """In any unit, and anywhere."""
     s = family.statistics(records.rvs(200, random_state=0)).sum(axis=0)
-    assert np.array_equal(nearest_statistic(family, s, 200), s)
+    assert np.array_equal(family.nearest_statistic(s, 200), s)
 
 
 @pytest.mark.slow

@@ -11,7 +11,7 @@ from summary_case import LAPLACE, MECHANISMS, differ, model, release
 
 from sklearn_dpmix import PrivateDPMixture, ReleaseSummary
 from sklearn_dpmix._posterior import cluster
-from sklearn_dpmix._posterior.cluster import mean_marginal
+from sklearn_dpmix._posterior.predictive import Releases, mean_marginal
 from sklearn_dpmix._releases.nodes import cell_edges, compress
 from sklearn_dpmix.kernels import NormalKernel
 from sklearn_dpmix.mechanisms import GaussianMechanism, LaplaceMechanism, SquareWaveMechanism
@@ -209,8 +209,8 @@ def test_there_may_be_more_nodes_than_records():
     n_nodes = len(summary.nodes().places)
     assert n_nodes > 1000
     fitted = model(mechanism, kernel="truncated_normal", n_warmup=2, n_draws=2).fit(summary)
-    _, channel, _, nodes, *_ = fitted._clusters_.parts
-    assert len(nodes) == len(channel.log_outside) == n_nodes
+    _, releases, *_ = fitted._clusters_.parts
+    assert len(releases.Z) == len(releases.channel.log_outside) == n_nodes
 
 
 @pytest.mark.parametrize("first", ["fit", "partial_fit"])
@@ -269,12 +269,13 @@ def test_labels_of_many_records_are_those_of_few():
         Z = release(20_000, mechanism)
         Z[:6, 0] = [-1e4, 1e4, -500, 500, 30, -30]
         channel = mechanism._lower(n_records=len(Z), n_features=1)
-        of = cluster.Clustering(np.log([0.3, 0.3, 0.4]), theta, np.arange(3), True)
-        one_by_one = of.clusters(channel, kernel, Z)
-        np.testing.assert_array_equal(of.clusters(channel, kernel, Z, None, mechanism), one_by_one)
+        of = cluster.Clustering(np.log([0.3, 0.3, 0.4]), theta, np.arange(3))
+        at_once = Releases(Z, channel, kernel, has_marginal=True, noised=mechanism)
+        one_by_one = of.clusters(at_once._replace(noised=None))
+        np.testing.assert_array_equal(of.clusters(at_once), one_by_one)
         assert np.all(np.bincount(one_by_one) > 1000)
         twin = of._replace(theta=theta + [0.1, 0.0, 0.0, 0.0])
-        assert np.any(twin.clusters(channel, kernel, Z, None, mechanism) != one_by_one)
+        assert np.any(twin.clusters(at_once) != one_by_one)
 
 
 def test_samplers_and_kernels_that_need_records_refuse_summaries():

@@ -136,7 +136,7 @@ def closed_form(mechanism, a, b, n_records=1):
     """(channel, kernel, theta) of one cluster."""
     channel = mechanism._lower(n_records=n_records, n_features=1)
     kernel = BetaKernel(bounds=mechanism.bounds)._lower(n_features=1)
-    theta = np.zeros((1, 4 + int(channel.n_cached)))
+    theta = np.zeros((1, 4 + channel.last_cell + 1))
     kernel.put_params(theta, 0, a, b)
     channel.cache(kernel, theta, 0)
     return channel, kernel, theta

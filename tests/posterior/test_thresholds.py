@@ -14,7 +14,7 @@ from statistical import Disagreement, assert_mean_close, assert_means_agree, eff
 from threshold_case import CASES, PRIOR, SCALE, THRESHOLD, Z, fitted
 
 from sklearn_dpmix import PrivateDPMixture
-from sklearn_dpmix._posterior.cluster import release_log_density
+from sklearn_dpmix._posterior.predictive import release_log_density
 from sklearn_dpmix.kernels import NormalKernel
 from sklearn_dpmix.mechanisms import GaussianMechanism, LaplaceMechanism
 from sklearn_dpmix.samplers import MixingMeasure
@@ -283,12 +283,11 @@ def test_scores_of_releases_of_several_scales():
     """Of each scale the predictive density of releases above the threshold has mass one; so have single likelihoods."""
     model, z = with_scales(SCALES, n_draws=100, n_chains=1), np.linspace(THRESHOLD + 1e-9, 21.0, 401)
     density = np.array([np.exp(3 * model.score_release(np.full((3, 1), one))) for one in z])
-    parts = model._draws_, model._kernel()
-    of_two = model._of_each_scale(model._channel(model.mechanism_, 3))
+    of_two = model._of_each_scale(model._fitted_releases())
     assert [np.atleast_1d(rows).tolist() for rows, _ in of_two] == [[0, 2], [1]]
     each = []
-    for rows, channel in of_two:
-        found = release_log_density(parts[0], channel, parts[1], z[:, None], True)
+    for rows, releases in of_two:
+        found = release_log_density(model._draws_, releases._replace(Z=z[:, None]))
         assert np.trapezoid(np.exp(found), z) == pytest.approx(1.0, abs=0.01)
         each.append(found * len(rows))
     np.testing.assert_allclose(density, np.exp(sum(each)), rtol=1e-9)

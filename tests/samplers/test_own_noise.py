@@ -13,7 +13,7 @@ from test_interval_atoms import BETA, TRUNCATED, atom_of
 from test_table_nodes import NORMAL, assert_slopes, filled, normal_atom
 
 from sklearn_dpmix import PrivateDPMixture, ReleaseSummary
-from sklearn_dpmix._posterior.cluster import log_folding
+from sklearn_dpmix._posterior.predictive import log_folding
 from sklearn_dpmix.mechanisms import GaussianMechanism, LaplaceMechanism, compiled
 from sklearn_dpmix.samplers import Auto, Interweaved, MixingMeasure
 from sklearn_dpmix.samplers.mixture.measure import _noise_parts

@@ -107,7 +107,7 @@ random_state, warm_start, checkpoint, verbose :
         if scaling is not None:
             s = (s - n * scaling.offset) / scaling.gain
         prior = family.default_prior(bounds) if self.prior is None else check_prior(self.prior, family)
-        nearest = nearest_statistic(family, s, n)
+        nearest = family.nearest_statistic(s, n)
         problem = FamilyProblem(family, prior, None, bounds, None, n, nearest[None], scaling)
         if prior is None:
             prior = default_prior(problem._replace(bounds=None), wide=False)
@@ -118,28 +118,6 @@ random_state, warm_start, checkpoint, verbose :
         if problem.gains is not None:
             gain, offset = problem.gains
             self.statistic_draws_ = gain * self.statistic_draws_ + problem.n_records * offset
-
-
-def nearest_statistic(family, s, n):
-    """A statistic of n records near s."""
-    name = family.name
-    if name == "multinomial":
-        share = np.maximum(s, 0.0)
-        share = share / share.sum() if share.sum() > 0 else np.full(len(s), 1.0 / len(s))
-        counts = np.floor(n * share)
-        counts[np.argsort(counts - n * share)[: int(n - counts.sum())]] += 1.0  # the largest remainders
-        return counts
-    if name == "normal":
-        return np.array([s[0], max(s[1], s[0] ** 2 / n)])
-    if name == "beta":  # exp(E log x) + exp(E log(1 - x)) < 1
-        mean = s / n
-        if np.all(mean < 0.0) and np.exp(mean).sum() < 1.0:
-            return s
-        mean = np.minimum(mean, -1e-3)
-        return n * (mean - max(log(np.exp(mean).sum() / 0.999), 0.0))
-    if not family.is_integer:  # a sum of positive numbers
-        return np.where(s > 0.0, s, 1e-6 * np.abs(s))  # of no unit
-    return np.clip(np.rint(s), 0.0, n if name == "bernoulli" else np.inf)
 
 
 class OnePosteriorSampling(BaseEstimator):

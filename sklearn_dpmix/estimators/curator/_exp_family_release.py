@@ -29,16 +29,8 @@ def check_exact_statistic(problem):
     s, n = S[0], problem.n_known
     low, high = value_range(problem)
     slack = 1e-9 * np.abs(s)
-    wrong = np.any(s < low - slack) or np.any(s > high + slack)
-    if family.is_integer and problem.outside is None:
-        wrong = wrong or np.any(s != np.floor(s)) or (isinstance(family, Multinomial) and n and s.sum() != n)
-    if not wrong and problem.outside is None and family.name == "normal":
-        wrong = s[1] < 0 or (n and s[1] < s[0] ** 2 / n - slack[1])
-    if not wrong and problem.outside is None and family.name == "beta" and n:
-        wrong = np.exp(s[0] / n) + np.exp(s[1] / n) > 1 + 1e-9
-    if not wrong and family.exact_law == "gamma" and problem.outside is None:
-        wrong = s[0] <= 0
-    if wrong:
+    is_possible = np.all(s >= low - slack) and np.all(s <= high + slack)
+    if not is_possible or (problem.outside is None and not family.is_statistic(s, n, slack)):
         raise ValueError(
             f"no {problem.n_records!r} records of family {type(family).__name__} have the statistic {s.tolist()}: "
             "without a mechanism the release must be exact; give the mechanism that made it"

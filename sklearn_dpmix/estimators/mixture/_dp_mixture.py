@@ -319,13 +319,13 @@ class PrivateDPMixture(PopulationMixin, PrivatisedRecordsMixin, ClusterMixin, De
     def _note_clusters(self, values, summary):
         if not is_local(self):
             return
-        Z, weights, (_, channel, kernel, _) = self._Z_, None, values
+        Z, weights, channel = self._Z_, None, values[1]
         if summary is not None:
             places, weights = summary.nodes()
             Z = np.ascontiguousarray(places[:, None])
             channel = self._channel(self.mechanism_, len(Z))  # there may be more nodes than records
-        parts = self._draws_, channel, kernel, Z, self._has_marginal(), self.n_jobs, weights
-        self._clusters_ = ReleaseClusters(*parts, self._noised(self.mechanism_), self._has_answers())
+        releases = self._releases(Z, channel, self.mechanism_)
+        self._clusters_ = ReleaseClusters(self._draws_, releases, weights, self._has_answers())
 
     def _checked_records(self, Z):
         if not is_local(self) and np.ndim(Z) == 1:

@@ -36,13 +36,9 @@ class MixtureContents(Contents):
                 "score_release(Z) averages over predictive records, for cross-validation"
             )
             self._refuse("log_likelihood", why)
-        channel = fitted._channel(fitted.mechanism_, len(fitted._Z_))
-        Z, table = fitted._Z_, np.empty((len(chosen), len(fitted._Z_)))
-        by_scale = fitted._of_each_scale(channel)
-        noised = fitted._noised(fitted.mechanism_) if len(by_scale) == 1 else None
-        for rows, part in by_scale:
-            parts = fitted._draws_, part, fitted._kernel(), Z[rows], chosen, fitted.n_jobs, noised
-            table[:, rows] = mixture_log_likelihood(*parts, fitted._log_outside(Z[rows]))
+        table = np.empty((len(chosen), len(fitted._Z_)))
+        for rows, releases in fitted._of_each_scale(fitted._fitted_releases()):
+            table[:, rows] = mixture_log_likelihood(fitted._draws_, releases, chosen)
         return table
 
     def _refuse_summary(self, what):

@@ -10,8 +10,9 @@ from sklearn.utils.validation import check_is_fitted
 from ..._base.generators import as_generator
 from ..._base.parameters import positive_integer
 from ..._base.typing import Array, Floats, Seed
-from ..._posterior.cluster import draw_partitions, release_log_density, released_shares
+from ..._posterior.cluster import draw_partitions
 from ..._posterior.partition import point_partition, similarity
+from ..._posterior.predictive import Releases, release_log_density, released_shares
 from ...mechanisms import NoNoise
 from ...samplers.mixture._auto import has_marginal, has_noised_normal
 from .._decorators import available_if
@@ -75,8 +76,16 @@ class PrivatisedRecordsMixin:
     def _has_marginal(self):
         return has_marginal(self.mechanism_, self.kernel_)
 
-    def _new_release(self, Z, epsilon):
-        """New privatised records, their mechanism and their channel."""
+    def _releases(self, Z, channel, mechanism):
+        """Releases of this channel; with no ``mechanism``, their densities are computed one by one."""
+        noised, log_outside = self._noised(mechanism), self._log_outside(Z)
+        return Releases(Z, channel, self._kernel(), self._has_marginal(), self.n_jobs, noised, log_outside)
+
+    def _fitted_releases(self):
+        return self._releases(self._Z_, self._channel(self.mechanism_, len(self._Z_)), self.mechanism_)
+
+    def _new_releases(self, Z, epsilon):
+        """New privatised records as :class:`Releases`, and their mechanism."""
         check_is_fitted(self)
         Z = self._check_input(Z, "Z")
         mechanism = self.mechanism_
@@ -100,7 +109,7 @@ class PrivatisedRecordsMixin:
             check_same_number(mechanism, len(Z))
         channel = NoNoise() if mechanism is None else mechanism
         channel.check_release(Z)
-        return channel.encode(Z), mechanism, self._channel(mechanism, len(Z))
+        return self._releases(channel.encode(Z), self._channel(mechanism, len(Z)), mechanism), mechanism
 
     @property
     def labels_(self) -> Array:
@@ -136,8 +145,7 @@ class PrivatisedRecordsMixin:
         labels : ndarray of int, (n,)
             A cluster without training records gets a number beyond those of ``labels_``.
         """
-        Z, mechanism, channel = self._new_release(Z, epsilon)
-        return self._clusters_.clustering.predict(channel, self._kernel(), Z, self.n_jobs, self._noised(mechanism))
+        return self._clusters_.clustering.predict(self._new_releases(Z, epsilon)[0])
 
     @available_if(is_local)
     def score_release(self, Z: ArrayLike, y: ArrayLike | None = None, epsilon: ArrayLike | None = None) -> float:
@@ -157,23 +165,19 @@ class PrivatisedRecordsMixin:
         -------
         score : float
         """
-        Z, mechanism, channel = self._new_release(Z, epsilon)
-        by_scale = self._of_each_scale(channel)
-        noised = self._noised(mechanism) if len(by_scale) == 1 else None
-        draws, kernel, more = self._draws_, self._kernel(), (self._has_marginal(), self.n_jobs, noised)
+        releases, mechanism = self._new_releases(Z, epsilon)
+        by_scale = self._of_each_scale(releases)
         one_law = mechanism is None or len(by_scale) > 1 or (mechanism.has_one_law and not mechanism.is_discrete)
-        found = [
-            release_log_density(draws, part, kernel, Z[rows], *more, self._log_outside(Z[rows]), one_law)
-            for rows, part in by_scale
-        ]
+        found = [release_log_density(self._draws_, part, one_law) for _, part in by_scale]
         return float(np.mean(np.concatenate(found)))
 
-    def _of_each_scale(self, channel):
-        """(Releases, their channel) for each noise scale if releases have a threshold; otherwise for all."""
-        if not has_threshold(self) or channel.noise.size == 1:
-            return [(np.s_[:], channel)]
-        scales = np.asarray(channel.noise)
-        return [(np.flatnonzero(scales == scale), self._of_scale(scale)) for scale in np.unique(scales).tolist()]
+    def _of_each_scale(self, releases):
+        """(Numbers of releases, these) for each noise scale if releases have a threshold; otherwise for all."""
+        if not has_threshold(self) or releases.channel.noise.size == 1:
+            return [(np.s_[:], releases)]
+        scales = np.asarray(releases.channel.noise)
+        rows = [(np.flatnonzero(scales == scale), scale) for scale in np.unique(scales).tolist()]
+        return [(some, self._releases(releases.Z[some], self._of_scale(scale), None)) for some, scale in rows]
 
     def _of_scale(self, scale):
         """The fitted mechanism's channel for noise of one scale."""
@@ -243,9 +247,8 @@ class PrivatisedRecordsMixin:
                 "labels_, or fit a subsample"
             )
         n_partitions = positive_integer("n_partitions", n_partitions)
-        channel, rng = self._channel(self.mechanism_, len(self._Z_)), as_generator(random_state)
-        parts = self._draws_, channel, self._kernel(), self._Z_, n_partitions, rng, self._log_outside(self._Z_)
-        return draw_partitions(*parts), rng
+        rng = as_generator(random_state)
+        return draw_partitions(self._draws_, self._fitted_releases(), n_partitions, rng), rng
 
     @available_if(is_local)
     def point_partition(

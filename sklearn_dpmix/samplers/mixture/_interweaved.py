@@ -71,15 +71,15 @@ class Interweaved(ReUse):
     # moves of parameters carry residuals along
 
     @compiled
-    def shift(self, rng, channel, kernel, Z, order, first, last, theta, k, to, records, levels):
-        return log_weight_gain(channel, kernel, Z, order, first, last, theta, k, to, records)
+    def shift(self, rng, channel, kernel, Z, state, first, last, k, to):
+        return log_weight_gain(channel, kernel, Z, state, first, last, k, to)
 
     @compiled
-    def keep(self, channel, kernel, Z, order, first, last, theta, k, to, records, levels):
-        move_records(kernel, order, first, last, theta, k, to, records)
+    def keep(self, channel, kernel, Z, state, first, last, k, to):
+        move_records(kernel, state, first, last, k, to)
 
     @compiled
-    def undo(self, channel, Z, order, first, last, records, levels):
+    def undo(self, channel, Z, state, first, last):
         """Nothing was changed yet."""
 
     @compiled

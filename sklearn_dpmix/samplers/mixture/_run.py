@@ -7,6 +7,7 @@ import numpy as np
 
 from ..._base.compiled import entry, helper
 from ..._base.restore import require, require_range
+from ...mechanisms._cells import n_cached
 from .._driver import is_kept, n_kept
 from ._places import CONCENTRATION, N_CLUSTERS, N_SLOTS, N_SWEEPS, NOT_BEGUN, STAGE
 from ._state import MAX_SLOTS, grow, twice, update_clusters
@@ -148,7 +149,7 @@ def run_block(values, Z, state, rng, n_sweeps, n_warmup, thin):
     """
     done = int(state.ints[N_SWEEPS])
     n_draws = n_kept(done, n_sweeps, n_warmup, thin)
-    n_rows, n_params = 16 * n_draws + MAX_ATOMS, state.theta.shape[1] - int(getattr(values[1], "n_cached", 0))
+    n_rows, n_params = 16 * n_draws + MAX_ATOMS, state.theta.shape[1] - n_cached(values[1])
     counts = np.zeros((2, n_draws), np.int64)
     draws = Draws(counts[0], counts[1], np.zeros(n_draws), np.zeros(n_rows), np.zeros((n_rows, n_params)))
     filled = np.zeros(2, np.int64)

@@ -8,6 +8,7 @@ from ..._base.compiled import Component, lower
 from ..._base.parameters import is_integer
 from ..._base.restore import require, require_range, require_whole
 from ..._base.typing import Array
+from ...mechanisms._cells import n_cached
 from ._places import CONCENTRATION, N_CLUSTERS, N_SLOTS
 from ._run import run_block
 from ._state import new_state
@@ -129,7 +130,7 @@ class MixtureSampler(Component):
         rng : numpy.random.Generator
         """
         n, d = records.shape
-        n_params = sizes[0] + int(getattr(values[1], "n_cached", 0))
+        n_params = sizes[0] + n_cached(values[1])
         state = new_state(n, self.n_imputed, d, n_params, sizes[1], levels=self.needs_levels, order=self.needs_order)
         state.records[:n] = records[:, None, :]
         n_start = int(min(rng.integers(1, 11), n, getattr(values[3], "most_clusters", n)))
@@ -172,7 +173,9 @@ class MixtureSampler(Component):
             values[3].new_cluster_weight(concentration, n_clusters) >= 0, "floats", "has an impossible concentration"
         )
         require(n_clusters <= getattr(values[3], "most_clusters", np.inf), "ints", "has more clusters than the mixing")
-        if hasattr(values[1], "is_exact"):  # the records are given; a chain may start at what is nearest in the support
+        if values[
+            1
+        ]._owner.releases_records:  # the records are given; a chain may start at what is nearest in the support
             records = state.records[:-1]
             require((records == fresh.records[:-1]) | (records == Z[:, None]), "records", "are not those given to fit")
         if self.is_global(values[1]):
@@ -184,7 +187,7 @@ class MixtureSampler(Component):
     @staticmethod
     def is_global(channel: Any) -> bool:
         """Whether the channel of a record depends on the others."""
-        return hasattr(channel, "log_released")
+        return bool(channel._owner.is_histogram)
 
     def advance(
         self, values: Any, Z: Array, state: Any, rng: np.random.Generator, n_sweeps: int, n_warmup: int, thin: int

@@ -36,29 +36,31 @@ class Bins(CellSampler):
         channel.put_on(Z, records, i)
 
     @compiled
-    def shift(self, rng, channel, kernel, Z, order, first, last, theta, k, to, records, levels):
+    def shift(self, rng, channel, kernel, Z, state, first, last, k, to):
         """Draw bins from the kernel of slot ``to``: the log ratio of the release's density; the counts follow."""
         gain, below = -log_release(channel, Z), np.empty(channel.last_cell + 1)
-        accumulate_masses(channel, theta, to, below)
+        accumulate_masses(channel, state.theta, to, below)
         for r in range(first, last):
-            new = draw_bin_of_kernel(rng, below)
-            levels[order[r]] = new
-            Z[1, channel.bin(records[order[r], 0, 0])] -= 1.0
+            i, new = state.order[r], draw_bin_of_kernel(rng, below)
+            state.levels[i] = new
+            Z[1, channel.bin(state.records[i, 0, 0])] -= 1.0
             Z[1, new] += 1.0
         return gain + log_release(channel, Z)
 
     @compiled
-    def keep(self, channel, kernel, Z, order, first, last, theta, k, to, records, levels):
+    def keep(self, channel, kernel, Z, state, first, last, k, to):
         for r in range(first, last):
-            records[order[r], 0, 0] = channel.centre(int(levels[order[r]]))
+            i = state.order[r]
+            state.records[i, 0, 0] = channel.centre(int(state.levels[i]))
         for b in range(channel.last_cell + 1):
             channel.count(Z, b, 0.0)
 
     @compiled
-    def undo(self, channel, Z, order, first, last, records, levels):
+    def undo(self, channel, Z, state, first, last):
         for r in range(first, last):
-            Z[1, int(levels[order[r]])] -= 1.0
-            Z[1, channel.bin(records[order[r], 0, 0])] += 1.0
+            i = state.order[r]
+            Z[1, int(state.levels[i])] -= 1.0
+            Z[1, channel.bin(state.records[i, 0, 0])] += 1.0
 
     @compiled
     def pass_share(self, rng, channel, Z, state, warming_up):
@@ -115,7 +117,7 @@ def log_release(channel, table):
 @helper
 def draw_bin(rng, channel, Z, theta, k):
     """A record's bin given its cluster and the release."""
-    first, total, chosen = theta.shape[1] - channel.last_cell - 1, 0.0, 0
+    first, total, chosen = channel.first_mass(theta), 0.0, 0
     for b in range(channel.last_cell + 1):
         total += Z[0, b] * theta[k, first + b]
     u = rng.random() * total
@@ -132,7 +134,7 @@ def draw_bin(rng, channel, Z, theta, k):
 @helper
 def accumulate_masses(channel, theta, k, below):
     """Write the mass of cluster k up to each bin's end into ``below``."""
-    first, total = theta.shape[1] - channel.last_cell - 1, 0.0
+    first, total = channel.first_mass(theta), 0.0
     for b in range(channel.last_cell + 1):
         total += theta[k, first + b]
         below[b] = total

@@ -78,14 +78,14 @@ class CellSampler(ReUse):
     # moves of parameters: records are integrated out
 
     @compiled
-    def shift(self, rng, channel, kernel, Z, order, first, last, theta, k, to, records, levels):
-        size, at, gain, ratio = channel.last_cell + 1, theta.shape[1] - channel.last_cell - 1, 0.0, 1.0
-        whole = size // 4 * 4
+    def shift(self, rng, channel, kernel, Z, state, first, last, k, to):
+        theta, size, gain, ratio = state.theta, channel.last_cell + 1, 0.0, 1.0
+        at, whole = channel.first_mass(theta), size // 4 * 4
         old, new = np.empty(size), np.empty(size)  # along memory, which rows of theta are not
         for c in range(size):
             old[c], new[c] = theta[k, at + c], theta[to, at + c]
         for r in range(first, last):
-            i = order[r]
+            i = state.order[r]
             before = before_1 = before_2 = before_3 = 0.0  # four sums: the additions need not wait for each other
             after = after_1 = after_2 = after_3 = 0.0
             for c in range(0, whole, 4):
@@ -114,11 +114,11 @@ class CellSampler(ReUse):
         return gain + log(ratio)
 
     @compiled
-    def keep(self, channel, kernel, Z, order, first, last, theta, k, to, records, levels):
+    def keep(self, channel, kernel, Z, state, first, last, k, to):
         """There is no record to move."""
 
     @compiled
-    def undo(self, channel, Z, order, first, last, records, levels):
+    def undo(self, channel, Z, state, first, last):
         """Nothing was changed."""
 
     @compiled

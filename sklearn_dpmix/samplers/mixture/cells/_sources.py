@@ -34,15 +34,16 @@ class Sources(CellSampler):
 
     @compiled
     def weigh_clusters(self, channel, kernel, Z, i, records, theta, work, n_slots):
-        at = theta.shape[1] - channel.last_cell - 1 + channel.bin(records[i, 0, 0])
+        at = channel.first_mass(theta) + channel.bin(records[i, 0, 0])
         for k in range(n_slots):
             work[PROBABILITY, k] = work[MASS, k] * theta[k, at]
 
     @compiled
-    def shift(self, rng, channel, kernel, Z, order, first, last, theta, k, to, records, levels):
-        at, gain, ratio = theta.shape[1] - channel.last_cell - 1, 0.0, 1.0
+    def shift(self, rng, channel, kernel, Z, state, first, last, k, to):
+        theta, gain, ratio = state.theta, 0.0, 1.0
+        at = channel.first_mass(theta)
         for r in range(first, last):
-            b = at + channel.bin(records[order[r], 0, 0])
+            b = at + channel.bin(state.records[state.order[r], 0, 0])
             if theta[to, b] <= 0.0:
                 return -inf
             step = theta[to, b] / theta[k, b]
@@ -119,7 +120,7 @@ def draw_sources(rng, channel, table, state):
 def draw_others(rng, channel, kernel, mixing, table, state):
     """The records from the cursor on, each given those before it.  False when out of slots (resumes at the cursor)."""
     alloc, counts, theta, ints = state.alloc, state.counts, state.theta, state.ints
-    concentration, first = state.floats[CONCENTRATION], theta.shape[1] - channel.last_cell - 1
+    concentration, first = state.floats[CONCENTRATION], channel.first_mass(theta)
     stop = alloc.size
     for i in range(ints[CURSOR], alloc.size):
         if ints[N_SLOTS] - ints[N_FREE] == counts.size:  # before the draw, which it must not depend on

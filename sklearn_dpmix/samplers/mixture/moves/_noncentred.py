@@ -15,19 +15,19 @@ TARGET = 0.35
 
 
 @helper
-def log_weight_gain(channel, kernel, Z, order, first, last, theta, k, to, records):
+def log_weight_gain(channel, kernel, Z, state, first, last, k, to):
     """Change of Σ log q(z_i | y_i) when records' residuals move from cluster parameters k to ``to``."""
     total = 0.0
     for r in range(first, last):
-        total += kernel.log_weight_change(channel, Z, order[r], theta, k, to, records)
+        total += kernel.log_weight_change(channel, Z, state.order[r], state.theta, k, to, state.records)
     return total
 
 
 @helper
-def move_records(kernel, order, first, last, theta, k, to, records):
+def move_records(kernel, state, first, last, k, to):
     """Carry records' residuals from cluster parameters k to ``to``."""
     for r in range(first, last):
-        kernel.carry_record(theta, k, to, records, order[r])
+        kernel.carry_record(state.theta, k, to, state.records, state.order[r])
 
 
 @helper
@@ -38,7 +38,7 @@ def noncentred_moves(sampler, rng, channel, kernel, Z, state, tune):
     to another's, giving the change of the target's logarithm), then ``keep`` or ``undo``.  Step sizes are tuned
     (``tune``, in the warm-up only) to one acceptance rate, by the octave of the cluster's size.
     """
-    theta, records, order, levels, spare = state.theta, state.records, state.order, state.levels, state.ints[N_SLOTS]
+    theta, spare = state.theta, state.ints[N_SLOTS]
     first = 0
     for k in range(spare):
         last = first + int(state.counts[k])
@@ -50,13 +50,13 @@ def noncentred_moves(sampler, rng, channel, kernel, Z, state, tune):
             is_possible = gain > -inf
             if is_possible:
                 fill_cache(channel, kernel, theta, spare)
-                gain += sampler.shift(rng, channel, kernel, Z, order, first, last, theta, k, spare, records, levels)
+                gain += sampler.shift(rng, channel, kernel, Z, state, first, last, k, spare)
             probability = exp(min(gain, 0.0))
             if rng.random() < probability:
-                sampler.keep(channel, kernel, Z, order, first, last, theta, k, spare, records, levels)
+                sampler.keep(channel, kernel, Z, state, first, last, k, spare)
                 copy_params(theta, spare, k)
             elif is_possible:
-                sampler.undo(channel, Z, order, first, last, records, levels)
+                sampler.undo(channel, Z, state, first, last)
             if tune:
                 tune_step(state.floats, MOVES_TUNED + scales, at, probability, TARGET)
         first = last

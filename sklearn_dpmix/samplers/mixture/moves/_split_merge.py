@@ -110,7 +110,6 @@ def try_split(sampler, rng, channel, kernel, mixing, Z, state, near):
     else:
         kernel.draw_prior(rng, theta, new)
     fill_cache(channel, kernel, theta, new)
-    records, levels = state.records, state.levels
     concentration, n_clusters = state.floats[CONCENTRATION], state.ints[N_CLUSTERS]
     gain = log_split_prior(mixing, concentration, n_clusters, float(n - part), float(part))
     gain += log_new_params(kernel, theta, k, new, near)
@@ -119,15 +118,15 @@ def try_split(sampler, rng, channel, kernel, mixing, Z, state, near):
         other = first + min(int(rng.random() * (n - r)), n - r - 1)
         order[other], order[last] = order[last], order[other]
     start, end = first + n - part, first + n
-    gain += sampler.shift(rng, channel, kernel, Z, order, start, end, theta, k, new, records, levels)
+    gain += sampler.shift(rng, channel, kernel, Z, state, start, end, k, new)
     if gain < log(rng.random()):
-        sampler.undo(channel, Z, order, start, end, records, levels)
+        sampler.undo(channel, Z, state, start, end)
         return
     occupy(state)
     state.counts[k] -= part
     state.counts[new] = part
     state.work[FIRST, new] = start
-    sampler.keep(channel, kernel, Z, order, start, end, theta, k, new, records, levels)
+    sampler.keep(channel, kernel, Z, state, start, end, k, new)
     for r in range(start, end):
         state.alloc[order[r]] = new
 
@@ -140,21 +139,20 @@ def try_merge(sampler, rng, channel, kernel, mixing, Z, state, near):
     k, gone = draw_occupied(rng, state), draw_occupied(rng, state)
     while gone == k:
         gone = draw_occupied(rng, state)
-    theta, order, first = state.theta, state.order, first_record(state, gone)
-    n_gone, records, levels = int(state.counts[gone]), state.records, state.levels
+    order, first = state.order, first_record(state, gone)
     gain = -log_split_prior(
         mixing, state.floats[CONCENTRATION], state.ints[N_CLUSTERS] - 1, state.counts[k], state.counts[gone]
     )
-    gain -= log_new_params(kernel, theta, k, gone, near)
-    end = first + n_gone
-    gain += sampler.shift(rng, channel, kernel, Z, order, first, end, theta, gone, k, records, levels)
+    gain -= log_new_params(kernel, state.theta, k, gone, near)
+    end = first + int(state.counts[gone])
+    gain += sampler.shift(rng, channel, kernel, Z, state, first, end, gone, k)
     if gain < log(rng.random()):
-        sampler.undo(channel, Z, order, first, end, records, levels)
+        sampler.undo(channel, Z, state, first, end)
         return
-    sampler.keep(channel, kernel, Z, order, first, end, theta, gone, k, records, levels)
+    sampler.keep(channel, kernel, Z, state, first, end, gone, k)
     for r in range(first, end):
         state.alloc[order[r]] = k
-    state.counts[k] += n_gone
+    state.counts[k] += state.counts[gone]
     state.counts[gone] = 0.0
     state.work[FIRST, k] = -1.0
     vacate(state, gone)

@@ -1,0 +1,200 @@
+"""What draws of a mixture say of releases: their density g(z), averaged over the draws."""
+
+from functools import partial
+from math import inf, log
+from typing import Any, NamedTuple
+
+import numpy as np
+
+from .._base.compiled import entry, helper
+from ..mechanisms._cells import n_cached
+from ..samplers.mixture.measure._any_noise import with_densities
+from .many_points import log_density_at
+from .mixture import POINTS, in_chunks, log_sum_in, moments_of_atoms
+
+LEAST = 1e-280  # densities below it are compared by their logarithms
+N_SCORED, N_PREDICTIVE = 500, 10_000  # draws averaged in g(z); records drawn where g has no closed form
+
+
+class Releases(NamedTuple):
+    """Privatised records, and what their densities under a component need."""
+
+    Z: np.ndarray
+    channel: Any
+    kernel: Any
+    has_marginal: bool  # whether g(z | θ) has a closed form
+    n_jobs: int | None = None
+    noised: Any = None  # the mechanism, if it offers densities of the kernel's records at many places at once
+    log_outside: np.ndarray | None = None  # log density of each for records outside the mixture, if there are any
+
+    def nodes(self, rows):
+        """Places of releases of one feature, and what ``noised`` looks up there for densities (``fill_normal``)."""
+        mechanism, z = self.noised, self.Z[rows, 0]
+        places = mechanism.folded(z)[None]
+        scales = () if mechanism.has_one_law else (np.asarray(mechanism.noise_scale_for(1))[rows],)
+        return np.vstack([places, mechanism.lookup(places, *scales)])
+
+    def with_cache(self, theta):
+        """``theta`` with the columns that the channel keeps for itself."""
+        if n_spare := n_cached(self.channel):
+            theta = np.hstack([theta, np.zeros((len(theta), n_spare))])
+            fill_cache(self.channel, self.kernel, theta)
+        return theta
+
+
+def log_folding(mechanism, Z):
+    """log g(z) of releases of one feature less that at their nodes' places, which is the same for all records."""
+    places = mechanism.folded(Z)
+    places = np.where(places == mechanism.on_line(Z), Z, places)
+    if np.array_equal(places, Z):
+        return np.zeros(len(Z))
+    return mechanism.log_density(Z, places) - mechanism.log_density(places, places)
+
+
+def released_shares(draws, channel, chosen):
+    """R(P_t), the probability that a record's release appears, under the mixtures P_t of the draws ``chosen``.
+
+    For noise of one scale.
+    """
+    start, log_weights, theta = draws.atoms_of(chosen)
+    shares = np.zeros(len(start) - 1)
+    add_shares(channel, start, np.exp(log_weights), theta, shares)
+    return np.minimum(shares, 1.0)
+
+
+def atoms_of_releases(draws, channel, chosen):
+    """``draws.atoms_of(chosen)``, with weights for densities of releases.
+
+    These are densities of releases that appear, divided by R(P_t), and of people who follow the design.
+    """
+    start, log_weights, theta = draws.atoms_of(chosen)
+    if draws.flat.outside.size:
+        log_weights = log_weights + np.repeat(np.log1p(-draws.flat.outside[chosen]), np.diff(start))
+    if getattr(channel, "threshold", -inf) > -inf:
+        log_weights = log_weights - np.repeat(np.log(released_shares(draws, channel, chosen)), np.diff(start))
+    return start, log_weights, theta
+
+
+def release_log_density(draws, releases, one_law=False):
+    """(n,) logs of the predictive density of releases: the mean of g(z) over draws, or of q(z | y) over records y.
+
+    ``one_law`` says that the noise is the same for all releases, and continuous.
+    """
+    Z, channel, kernel, has_marginal = releases[:4]
+    if has_marginal:
+        chosen = draws.every(N_SCORED)
+        start, log_weights, theta = atoms_of_releases(draws, channel, chosen)
+        theta = releases.with_cache(theta)
+    else:
+        records = draws.sample(kernel, np.random.default_rng(0), N_PREDICTIVE, kernel.n_features)
+
+    def log_density(Z):
+        if has_marginal:
+            score = partial(mean_density(releases._replace(Z=Z)), start, log_weights, theta)
+        else:
+
+            def score(rows):
+                return mean_channel(channel, kernel, Z, rows, records)
+
+        size = 256 if releases.noised is None else 8 * POINTS
+        chunks = in_chunks(lambda rows: score(np.arange(rows.start, rows.stop)), len(Z), size, releases.n_jobs)
+        return np.concatenate(chunks)
+
+    if one_law and has_marginal and Z.shape[1] == 1:
+        values = log_density_at(Z[:, 0], lambda z: log_density(z[:, None]), moments_of_atoms(kernel, theta))
+    else:
+        values = log_density(Z)
+    if releases.log_outside is None:
+        return values
+    return np.logaddexp(values, np.log(np.mean(draws.flat.outside[chosen])) + releases.log_outside)
+
+
+def mean_density(releases):
+    """A function of draws' atoms, (start, log weights, theta), and of numbers of releases: logs of the mean of g(z)."""
+    Z, channel, kernel = releases[:3]
+
+    def exact(start, log_weights, theta, rows):
+        return mean_marginal(channel, kernel, start, log_weights, theta, Z, rows)
+
+    if releases.noised is None:
+        return exact
+    dense, nodes = with_densities(channel), releases.nodes(np.arange(len(Z)))
+    factor = log_folding(releases.noised, Z)
+
+    def at_once(start, log_weights, theta, rows):
+        density = np.zeros(len(rows))
+        mix_noised(dense, np.ascontiguousarray(nodes[:, rows]), np.exp(log_weights), theta, density)
+        found, is_far = np.log(np.maximum(density, LEAST) / (len(start) - 1)) + factor[rows], density < LEAST
+        found[is_far] = exact(start, log_weights, theta, rows[is_far])
+        return found
+
+    return at_once
+
+
+# --- compiled --------------------------------------------------------------------------------------------------------
+
+
+@entry
+def fill_cache(channel, kernel, theta):
+    for h in range(theta.shape[0]):
+        channel.cache(kernel, theta, h)
+
+
+@entry
+def add_shares(channel, start, weights, theta, shares):
+    found = np.empty(3)
+    for t in range(shares.size):
+        for h in range(start[t], start[t + 1]):
+            channel.fill_released(1.0, channel.noise[0], theta[h, 0], 2.0 * theta[h, 3], found, 0, 1, 2)
+            shares[t] += weights[h] * found[0]
+
+
+@helper
+def log_mean_channel(channel, kernel, Z, i, records):
+    """Log of the mean of q(z_i | y) over ``records``."""
+    top, total = -inf, 0.0
+    for s in range(records.shape[0]):
+        value = 0.0
+        for j in range(kernel.n_features):
+            value += channel.log_channel(Z, i, j, records[s, j])
+        top, total = log_sum_in(top, total, value)
+    return top + log(total / records.shape[0]) if total > 0.0 else -inf
+
+
+@entry
+def mean_marginal(channel, kernel, start, log_weights, theta, Z, rows):
+    """Log of the mean over draws of g(z) for the releases ``rows``, in closed form."""
+    result = np.empty(rows.size)
+    for r in range(rows.size):
+        top, total = -inf, 0.0
+        for h in range(log_weights.size):
+            if log_weights[h] > -inf:
+                value = log_weights[h] + kernel.log_marginal_record(channel, Z, rows[r], theta, h)
+                top, total = log_sum_in(top, total, value)
+        result[r] = top + log(total / (start.size - 1)) if total > 0.0 else -inf
+    return result
+
+
+@entry
+def mix_noised(channel, nodes, weights, theta, density):
+    """Add Σ_h w_h g(z | θ_h) for normal kernels in one feature; ``nodes`` are as of :meth:`Releases.nodes`."""
+    block, out = np.empty(len(nodes) * POINTS), np.empty(3 * POINTS)
+    for a in range(0, density.size, POINTS):
+        size = min(POINTS, density.size - a)
+        for p in range(size):
+            for e in range(len(nodes)):
+                block[e * size + p] = nodes[e, a + p]
+        for h in range(weights.size):
+            if weights[h] > 0.0:
+                channel.fill_normal(0, block, size, theta[h, 0], 2.0 * theta[h, 3], out, 0, size)
+                for p in range(size):
+                    density[a + p] += weights[h] * out[p]
+
+
+@entry
+def mean_channel(channel, kernel, Z, rows, records):
+    """Mean log density of releases if g has no closed form, from posterior predictive records."""
+    result = np.empty(rows.size)
+    for r in range(rows.size):
+        result[r] = log_mean_channel(channel, kernel, Z, rows[r], records)
+    return result
