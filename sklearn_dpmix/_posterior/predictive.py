@@ -7,7 +7,7 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from .._base.compiled import entry, helper
-from ..mechanisms._cells import n_cached
+from ..samplers.mixture._state import n_cached
 from ..samplers.mixture.measure._any_noise import with_densities
 from .many_points import log_density_at
 from .mixture import POINTS, in_chunks, log_sum_in, moments_of_atoms

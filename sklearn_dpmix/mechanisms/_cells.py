@@ -17,11 +17,6 @@ from ._channel import RecordChannel
 MOST_LOSS = 700.0  # beyond this, the ratio of two densities is no longer a floating-point number
 
 
-def n_cached(channel):
-    """How many spare columns of ``theta`` a channel's value keeps masses in."""
-    return channel.last_cell + 1 if channel._owner.keeps_masses else 0
-
-
 class CellChannel(RecordChannel):
     """Base class of such channels, for one feature.
 

@@ -32,7 +32,7 @@ LEAST_VARIANCE = 1e-20
 MEAN, SQUARE, SHARE, MEAN_BY_V, SQUARE_BY_M, SQUARE_BY_V, SHARE_BY_M, SHARE_BY_V = range(8)
 
 
-class NormalMoments(RecordModel):
+class RecordMoments(RecordModel):
     """What Hamiltonian paths need."""
 
     @property

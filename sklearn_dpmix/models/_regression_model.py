@@ -10,11 +10,11 @@ from math import exp, inf, log
 import numpy as np
 
 from .._base.compiled import compiled, lower
-from ._normal_moments import NormalMoments
+from ._normal_moments import RecordMoments
 from ._regression_prior import draw_residual, draw_scores, log_coefs, log_residual, set_coefs
 
 
-class ClampedRegression(NormalMoments):
+class ClampedRegression(RecordMoments):
     """The regression's records, contributions, priors and moves.
 
     Parameters

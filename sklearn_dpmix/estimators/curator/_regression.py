@@ -7,6 +7,7 @@ from typing import Any, ClassVar, Literal, Self, overload
 
 import numpy as np
 from numpy.typing import ArrayLike
+from scipy.special import logsumexp
 from sklearn.base import BaseEstimator, RegressorMixin
 from sklearn.utils._param_validation import Interval
 from sklearn.utils.validation import check_is_fitted, validate_data
@@ -35,7 +36,6 @@ from ._statistic_contents import RegressionContents
 
 #: Numbers of a temporary table of rows and draws, which a core's cache holds.
 BLOCK = 2**16
-LARGEST = np.finfo(np.float64).max
 
 
 class PrivateLinearRegressionDA(CoefficientsMixin, RegressorMixin, ChainEstimator):
@@ -312,10 +312,8 @@ class PrivateLinearRegressionDA(CoefficientsMixin, RegressorMixin, ChainEstimato
             for first in range(0, len(X), step):
                 rows = slice(first, first + step)
                 u = (y[rows, None] - intercept - X[rows] @ coef.T) / sigma
-                log_density = -0.5 * u * u - log_sigma
-                top = np.maximum(log_density.max(axis=1), -LARGEST)
-                result[rows] = top + np.log(np.mean(np.exp(log_density - top[:, None]), axis=1))
-        return result - 0.5 * np.log(2.0 * np.pi)
+                result[rows] = logsumexp(-0.5 * u * u - log_sigma, axis=1)
+        return result - np.log(len(sigma)) - 0.5 * np.log(2.0 * np.pi)
 
     def _predictors(self, X):
         check_is_fitted(self)

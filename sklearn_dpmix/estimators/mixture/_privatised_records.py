@@ -145,7 +145,8 @@ class PrivatisedRecordsMixin:
         labels : ndarray of int, (n,)
             A cluster without training records gets a number beyond those of ``labels_``.
         """
-        return self._clusters_.clustering.predict(self._new_releases(Z, epsilon)[0])
+        releases, _ = self._new_releases(Z, epsilon)
+        return self._clusters_.clustering.predict(releases)
 
     @available_if(is_local)
     def score_release(self, Z: ArrayLike, y: ArrayLike | None = None, epsilon: ArrayLike | None = None) -> float:

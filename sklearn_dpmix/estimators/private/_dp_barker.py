@@ -14,10 +14,10 @@ from ...samplers import PrivateNewton
 from ...samplers.private._barker_acceptance import Barker
 from ...samplers.private._barker_correction import barker_correction
 from ...samplers.private._target import has_range
-from ._dp_penalty import WalkEstimator
+from ._dp_penalty import RandomWalkMCMC
 
 
-class DPBarkerMCMC(WalkEstimator):
+class DPBarkerMCMC(RandomWalkMCMC):
     """Posterior draws of confidential records by Barker's test on noisy batches, released under (ε, δ).
 
     This is **approximate**, in two ways.  A batch's error is taken to be normal with its estimated variance, which is
@@ -82,7 +82,7 @@ class DPBarkerMCMC(WalkEstimator):
     """
 
     _parameter_constraints: ClassVar[dict[str, Any]] = {
-        **WalkEstimator._parameter_constraints,
+        **RandomWalkMCMC._parameter_constraints,
         "ratio_limit": [Interval(Real, 0, 1, closed="right")],
         "correction_variance": [Interval(Real, 0, None, closed="neither")],
     }

@@ -17,6 +17,8 @@ class DPInputs:
 
     #: what the model must have besides ``log_prior`` and ``log_density``
     _needs: tuple[str, ...] = ()
+    #: scale of the default prior of a logistic regression
+    _logit_scale = 3.0
     batch_size: int | None = None
     clip_bound: float | None = None
     gradient_clip_bound: float | None = None

@@ -30,7 +30,6 @@ from ._dp_penalty import DPPenaltyMCMC
 MOST_PREDICTIVE = 1000  # draws that a prediction averages over
 CHUNK = 2_000_000  # numbers of a temporary (n_draws, n) table
 PRIOR_DF = 2.0  # of the default prior
-LOGIT_SCALE, CHAIN_LOGIT_SCALE = 4.0, 3.0  # of that of the normal approximation, and of chains
 
 
 class LogisticContents(Contents):
@@ -282,8 +281,7 @@ class DPLogisticRegressionMCMC(CoefficientsMixin, MonitoredDraws, ClassifierMixi
         if self._unit(n_features) is not None:
             model.data_norm = sqrt(n_features)
         if self.prior_sigma is None:
-            scale = LOGIT_SCALE if isinstance(sampler, DPNormal) else CHAIN_LOGIT_SCALE
-            model.prior_df, model.prior_sigma = PRIOR_DF, scale / (model.row_norm or 1.0)
+            model.prior_df, model.prior_sigma = PRIOR_DF, sampler._logit_scale / (model.row_norm or 1.0)
         else:
             model.prior_sigma = float(self.prior_sigma)
         return sampler.set_params(

@@ -26,6 +26,7 @@ class DPNormal(DPInputs, BaseEstimator):
 
     _needs = ("grad_log_density", "observed_information")
     _public_name = "DPLogisticRegressionMCMC"  # which alone makes it
+    _logit_scale = 4.0
     init = None
 
     def __init__(

@@ -17,7 +17,7 @@ from ._dp_mcmc import DPMCMC
 from ._dp_scale import NOISE_OF_A_MOVE, largest_scale, typical_steps, widths
 
 
-class WalkEstimator(DPMCMC):
+class RandomWalkMCMC(DPMCMC):
     """Base class of random walks: the scale of their moves."""
 
     _parameter_constraints: ClassVar[dict[str, Any]] = {
@@ -41,7 +41,7 @@ class WalkEstimator(DPMCMC):
         return MOVES[self.move](scale)
 
 
-class DPPenaltyMCMC(WalkEstimator):
+class DPPenaltyMCMC(RandomWalkMCMC):
     """Posterior draws of confidential records by the penalty algorithm, released under (ε, δ).
 
     Each iteration releases one noisy log likelihood ratio and corrects the acceptance probability for the noise, so the

@@ -1,7 +1,7 @@
 """Data augmentation for a linear regression, with Hamiltonian paths at the cost of a pass over the records for each.
 
 What paths hold fixed is K⁻¹(1, z_i, e_i) of all records.  They move θ = (α, β, σ, m, C) and K, that is the mean and the
-covariance of the records, too, on a posterior in which records are clamped as normal ones are (:class:`NormalMoments`);
+covariance of the records, too, on a posterior in which records are clamped as normal ones are (:class:`RecordMoments`);
 that is reversible.  The end of each is a proposal for the exact posterior, and is accepted by the ratio of the two at
 both ends (the surrogate transition method: Liu 2001, *Monte Carlo Strategies in Scientific Computing*, §9.4.3).  If no
 record is clamped, nothing is rejected.  At a reference point, which is chosen in the warm-up, both are the same.

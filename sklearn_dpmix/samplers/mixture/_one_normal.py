@@ -60,7 +60,7 @@ class OneNormal(MixtureSampler):
 
     takes_correlated = frozenset({"none", "noise"})
     keeps_records = False
-    takes_summaries = True
+    needs_guess = False
 
     # --- what the chains see of the release --------------------------------------------------------------------------
 

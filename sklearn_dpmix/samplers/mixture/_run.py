@@ -7,15 +7,14 @@ import numpy as np
 
 from ..._base.compiled import entry, helper
 from ..._base.restore import require, require_range
-from ...mechanisms._cells import n_cached
 from .._driver import is_kept, n_kept
 from ._places import CONCENTRATION, N_CLUSTERS, N_SLOTS, N_SWEEPS, NOT_BEGUN, STAGE
-from ._state import MAX_SLOTS, grow, twice, update_clusters
+from ._state import MAX_SLOTS, grow, n_cached, twice, update_clusters
 
 #: A draw's mixing measure is cut where less than this mass is left: one more atom (in densities: the base measure)
-#: has it.  Where the rest is more after ``MAX_ATOMS`` atoms, up to ``MOST_SHARES`` more share it.
+#: has it.  Where the rest is more after ``MOST_OF_REST`` atoms, up to ``MOST_SHARES`` more share it.
 LEFTOVER = 1e-3
-MAX_ATOMS, MOST_SHARES = 256, 1024
+MOST_OF_REST, MOST_SHARES = 256, 1024
 DONE, NO_SLOTS, NO_ROOM = range(3)  # why ``run`` stops
 
 
@@ -80,7 +79,7 @@ def draw_mixture(rng, kernel, mixing, state, weights, theta, start):
         weights[h] /= total
     rest /= total
     first = h = start + n_clusters
-    while rest > LEFTOVER and h < first + MAX_ATOMS:
+    while rest > LEFTOVER and h < first + MOST_OF_REST:
         # stick-breaking of the unseen part: Beta(1 - d, w of the clusters and sticks so far and this one)
         a = rng.standard_gamma(1.0 - discount)
         b = rng.standard_gamma(mixing.new_cluster_weight(concentration, h + 1 - start))
@@ -124,7 +123,7 @@ def run(sampler, channel, kernel, mixing, Z, state, rng, until, n_warmup, thin, 
         ints[STAGE] = 0
     while ints[N_SWEEPS] < until:
         records_draw = is_kept(ints[N_SWEEPS] + 1, n_warmup, thin)
-        if records_draw and draws.weights.size < filled[1] + state.counts.size + MAX_ATOMS + MOST_SHARES:
+        if records_draw and draws.weights.size < filled[1] + state.counts.size + MOST_OF_REST + MOST_SHARES:
             return NO_ROOM
         if not sampler.sweep(channel, kernel, mixing, Z, state, rng, ints[N_SWEEPS] < n_warmup):
             return NO_SLOTS
@@ -149,7 +148,7 @@ def run_block(values, Z, state, rng, n_sweeps, n_warmup, thin):
     """
     done = int(state.ints[N_SWEEPS])
     n_draws = n_kept(done, n_sweeps, n_warmup, thin)
-    n_rows, n_params = 16 * n_draws + MAX_ATOMS, state.theta.shape[1] - n_cached(values[1])
+    n_rows, n_params = 16 * n_draws + MOST_OF_REST, state.theta.shape[1] - n_cached(values[1])
     counts = np.zeros((2, n_draws), np.int64)
     draws = Draws(counts[0], counts[1], np.zeros(n_draws), np.zeros(n_rows), np.zeros((n_rows, n_params)))
     filled = np.zeros(2, np.int64)

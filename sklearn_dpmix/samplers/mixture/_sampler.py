@@ -8,10 +8,9 @@ from ..._base.compiled import Component, lower
 from ..._base.parameters import is_integer
 from ..._base.restore import require, require_range, require_whole
 from ..._base.typing import Array
-from ...mechanisms._cells import n_cached
 from ._places import CONCENTRATION, N_CLUSTERS, N_SLOTS
 from ._run import run_block
-from ._state import new_state
+from ._state import n_cached, new_state
 
 __all__ = ["MixtureSampler", "check_count"]
 
@@ -64,6 +63,8 @@ class MixtureSampler(Component):
     keeps_records = True
     #: whether a ``ReleaseSummary`` will do in place of the release
     takes_summaries = False
+    #: whether a chain starts from a guess of the records
+    needs_guess = True
     #: whether releases may appear above a threshold only (``released_above`` of a mechanism)
     takes_thresholds = False
     #: whether some people may answer whatever the cards say (``noncompliance`` of a mechanism)

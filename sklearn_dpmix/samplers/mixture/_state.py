@@ -79,6 +79,11 @@ class State(NamedTuple):
         return state
 
 
+def n_cached(channel):
+    """How many spare columns of ``theta`` a channel's value keeps masses of cells in."""
+    return channel.last_cell + 1 if channel._owner.keeps_masses else 0
+
+
 def new_state(n_records, n_auxiliary, n_features, n_params, n_stats, *, levels=False, order=False, capacity=32):
     """Return a state with every record in slot 0 and nothing drawn yet."""
     counts = np.zeros(capacity)

@@ -2,10 +2,10 @@
 
 from math import log, sqrt
 
-from ._penalty import Walk
+from ._penalty import RandomWalk
 
 
-class Barker(Walk):
+class Barker(RandomWalk):
     """Accept if λ + N(0, C - σ²) + V > 0, with λ and its variance σ² from a batch, A = nT/b:
 
         λ = A Σ r + log prior ratio,    σ² = A² b (1 - b/n) Σ (r - r̄)²/(b - 1).

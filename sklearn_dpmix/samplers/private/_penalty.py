@@ -19,7 +19,7 @@ class WalkState(NamedTuple):
     clipped: np.ndarray  # confidential: summed shares of clipped records
 
 
-class Walk:
+class RandomWalk:
     """The common part of tests of noisy ratios: the proposal, the prior's part of the ratio, and counts of acceptances.
 
     Parameters
@@ -68,7 +68,7 @@ class Walk:
         return factor * ratios.total, variance, ratios.n_clipped / size
 
 
-class Penalty(Walk):
+class Penalty(RandomWalk):
     """Accept with probability min(1, exp(λ + N(0, s²) - s²/2)), which leaves the target invariant.
 
     The noise has s = ``noise_multiplier`` times what one record can change.  On a batch of b records drawn without

@@ -117,6 +117,7 @@ class MixingMeasure(NodeLayout, ChoiceOfFew, Starts, MixtureSampler):
     keeps_records = False
     takes_correlated = frozenset({"noise"})
     takes_summaries = True
+    needs_guess = False
     takes_thresholds = True
     takes_noncompliance = True
 
