@@ -19,6 +19,10 @@ LARGEST_TOP = 1.0  # masses below a place up to this come and go with the concen
 class DirichletMasses(MassLaw):
     """Masses of the Poisson process of intensity α J⁻¹ e⁻ᴶ; besides them, α may be random."""
 
+    def cut(self, n_records):
+        """The dust holds a tenth of a record for each unit of the concentration: its likelihood hardly changes."""
+        return min(0.1 / n_records, 0.01)
+
     def start(self, n_atoms):
         return n_atoms, self.mixing.start
 
@@ -28,6 +32,11 @@ class DirichletMasses(MassLaw):
 
     def fields(self):
         return {"prior_shape": self.mixing.prior_shape, "prior_rate": self.mixing.prior_rate}
+
+    @compiled
+    def lightest(self, walk):
+        """A fifth of a record."""
+        return 2.0 * walk.law[CUT]
 
     @compiled
     def power(self, walk, n_atoms):

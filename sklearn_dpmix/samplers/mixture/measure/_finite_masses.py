@@ -8,7 +8,7 @@ from ...._base.compiled import compiled
 from ...._base.restore import require, require_range, require_whole
 from ._mass_law import MassLaw
 from ._walk_atoms import CONCENTRATION as N_HIDDEN
-from ._walk_atoms import CUT, DUST_RANGE, N_ATOMS, TILT, TOTAL
+from ._walk_atoms import CUT, N_ATOMS, TILT, TOTAL
 
 MOST_HIDDEN, NEGLIGIBLE = 1e5, 1e-15
 
@@ -21,7 +21,7 @@ class FiniteMasses(MassLaw):
     """
 
     def cut(self, n_records):
-        return exp(-DUST_RANGE) * super().cut(n_records)
+        return exp(-5.0) * min(0.02 / n_records, 0.01)
 
     def start(self, n_atoms):
         return int(np.clip(n_atoms, self.least(), self.mixing.most_clusters)), 0.0

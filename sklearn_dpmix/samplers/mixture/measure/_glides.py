@@ -14,7 +14,7 @@ from math import exp, inf, log
 from ...._base.compiled import apart, entry, helper
 from ...._base.linear import eliminate, solve_lower, solve_upper, try_factor
 from ._sheet import MOST_ATOMS, add_normal, fill_gram, fill_sheet
-from ._walk_atoms import CUT, LOG_LIKELIHOOD, N_MOVES, TOTAL, accepts, at, choose_above, copy_atom
+from ._walk_atoms import LOG_LIKELIHOOD, N_MOVES, TOTAL, accepts, at, choose_above, copy_atom
 from ._walk_likelihood import begin_trial, keep_trial, refresh, replace_in_trial, try_sum
 
 GLIDES, FEW_POINTS = 0.15, 6.0  # for each move of a sweep, and fewer where points are more than a few
@@ -39,7 +39,7 @@ def glide_often(channel, chart, walk, sheet, rng, n_sweeps):
 def glide(rng, channel, chart, walk, sheet):
     """Glide of some atoms above a random mass; they must stay above it."""
     law, atoms, trial = walk.law, walk.atoms, 2 * walk.capacity
-    lightest = max(10.0 * law[CUT], LIGHTEST)
+    lightest = max(walk.masses.lightest(walk), LIGHTEST)
     least = lightest * exp(log(0.1 / lightest) * rng.random())
     most = min(max(FEW_ATOMS, (sheet.n_points + 1) // 3 + SPARE_ATOMS), MOST_ATOMS)
     r = choose_above(rng, walk, least, most, sheet.chosen)

@@ -3,7 +3,7 @@
 from typing import Any
 
 from ...._base.compiled import Component, compiled, lower
-from ._walk_atoms import DUST_RANGE
+from ._walk_atoms import CUT, DUST_RANGE
 
 
 class MassLaw(Component):
@@ -30,7 +30,7 @@ class MassLaw(Component):
 
     def cut(self, n_records: int) -> float:
         """Masses above the cut are walked over one by one."""
-        return min(0.02 / n_records, 0.01)
+        raise NotImplementedError
 
     def check(self, label: str, n_records: int) -> None:
         """Raise ValueError where the walk, which errors call ``label``, would have too many atoms."""
@@ -54,6 +54,11 @@ class MassLaw(Component):
     def value(self) -> Any:
         """The law as compiled code sees it."""
         return lower(type(self), self.fields())
+
+    @compiled
+    def lightest(self, walk):
+        """The least mass above which moves choose atoms."""
+        return 10.0 * walk.law[CUT]
 
     @compiled
     def shape(self):

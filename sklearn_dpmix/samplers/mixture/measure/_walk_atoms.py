@@ -19,7 +19,7 @@ CENTRE, REACH, NEAR = range(3)
 TILT = 20.0
 LARGEST = 20.0  # of an atom's J: more has probability e^-300
 LARGEST_OUTSIDE = 1e12
-DUST_RANGE = 5.0  # the dust's atoms are from the cut down to e^-5 of it
+DUST_RANGE = 6.6  # the dust's atoms are from the cut down to e^-6.6 of it
 
 
 @helper
@@ -111,7 +111,7 @@ def copy_atom(walk, k, source):
 @helper
 def random_mass(rng, walk):
     """A random mass, from one that hardly holds a record to a tenth of all; moves choose among the atoms above it."""
-    log_least = log(10.0 * walk.law[CUT])
+    log_least = log(walk.masses.lightest(walk))
     return exp(log_least + rng.random() * (log(0.1) - log_least))
 
 
