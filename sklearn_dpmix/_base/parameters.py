@@ -14,6 +14,7 @@ SMALLEST_NORMAL = float(np.finfo(np.float64).tiny)
 #: How types of dates and of spans of time, and of text, are called by NumPy, pandas, Arrow and Polars
 TIMES = ("date", "time", "duration", "period")
 TEXT = ("<u", "str", "large_string")
+ADVICE = " For supervised learning, you might want to consider"  # where scikit-learn begins to name estimators
 
 
 def numbers(value):
@@ -78,6 +79,8 @@ def _within_floats(check, *arrays, **options):
             raise ValueError(
                 f"{(tables or [name])[0]} holds text: pass numbers, such as those of scikit-learn's OrdinalEncoder"
             ) from None
+        if ADVICE in str(error):  # to use another estimator
+            raise ValueError(str(error).partition(ADVICE)[0]) from None
         what, _, values = str(error).partition("array=")  # the values may be confidential
         if not values or "\nReshape" not in values:
             raise
@@ -191,7 +194,7 @@ def check_bounds(bounds, n_features):
         )
     with np.errstate(over="ignore"):
         if not np.all(np.isfinite(array[:, 1] - array[:, 0])) or not np.all(array[:, 0] < array[:, 1]):
-            raise ValueError(f"bounds must be finite with lo < hi, got bounds={bounds!r}")
+            raise ValueError(f"bounds must be finite with lo < hi, and so must hi - lo, got bounds={bounds!r}")
     return array
 
 
@@ -217,6 +220,15 @@ def refuse_threshold(mechanism, who):
         raise ValueError(
             f"{who} takes releases of all records, got released_above={mechanism.released_above!r}: use "
             "PrivateDPMixture, which infers who was left out"
+        )
+
+
+def refuse_noncompliance(mechanism, who):
+    """Raise ValueError where some people may not follow the design, which the model does not know of."""
+    if getattr(mechanism, "noncompliance", None) is not None:
+        raise ValueError(
+            f"{who} takes answers of people who all follow the design, got noncompliance={mechanism.noncompliance!r}: "
+            "use PrivateDPMixture, which infers how many do, or leave noncompliance out"
         )
 
 

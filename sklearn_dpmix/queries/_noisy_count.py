@@ -5,7 +5,7 @@ import math
 import numpy as np
 from sklearn.base import BaseEstimator
 
-from .._base.parameters import numbers
+from .._base.parameters import numbers, refuse_threshold
 from .._base.typing import Floats
 
 
@@ -46,11 +46,14 @@ class NoisyCount(BaseEstimator):
         values, mechanism = numbers(self.value), self.mechanism
         if values is None or values.ndim or not np.isfinite(values):
             raise ValueError(f"value of NoisyCount must be a finite number, got value={self.value!r}")
+        if abs(values) > 2**53:
+            raise ValueError(f"value of NoisyCount must be at most 2**53, got value={self.value!r}")
         if isinstance(mechanism, type) or not hasattr(mechanism, "noise_scale_for"):
             raise TypeError(
                 "mechanism of NoisyCount must be an object that adds noise, such as LaplaceMechanism(scale=2.0), got "
                 f"{mechanism!r}"
             )
+        refuse_threshold(mechanism, "NoisyCount")
         query = getattr(mechanism, "query", None)
         if getattr(mechanism, "bounds", None) is not None:
             raise ValueError(

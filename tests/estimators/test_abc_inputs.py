@@ -58,6 +58,7 @@ class Simulated:
 WRONG = [  # parameters, release, error, message
     ({"mechanism": None}, [37.4], TypeError, r"mechanism must be an object that adds noise.*got None"),
     ({"mechanism": HaarWaveletMechanism(1.0, 1)}, [37.4], TypeError, "mechanism must be an object that adds noise"),
+    ({"mechanism": LaplaceMechanism(scale=1.0, released_above=1.0)}, [37.4], ValueError, "takes releases of all"),
     ({"model": None}, [37.4], TypeError, r"the model needs sample_statistic.*, which model=None does not have"),
     ({"model": PoissonCount}, [37.4], TypeError, "model must be an object, got the class PoissonCount: pass model="),
     (

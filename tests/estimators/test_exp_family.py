@@ -191,6 +191,7 @@ def bounded(family, bounds, **options):
     return LaplaceMechanism(epsilon=1.0, query=SufficientStatistics(family, bounds=bounds, **options))
 
 
+ABOVE = LaplaceMechanism(scale=1.0, released_above=1.0)
 POISSON = {"family": "poisson", "n_records": 10}
 WRONG = [  # mechanism, parameters, release, message
     (LAPLACE, {"n_records": 10}, [3.0], "family must be given"),
@@ -256,6 +257,11 @@ WRONG = [  # mechanism, parameters, release, message
     ),
     (LAPLACE, {"family": "poisson", "n_records": NoisyCount("ten", LAPLACE)}, [3.0], "value of NoisyCount must be"),
     (LAPLACE, {"family": "poisson", "n_records": NoisyCount(np.nan, LAPLACE)}, [3.0], "value of NoisyCount must be"),
+    (LAPLACE, {"family": "poisson", "n_records": NoisyCount(2e16, LAPLACE)}, [3.0], "must be at most 2..53"),
+    (LAPLACE, {"family": "poisson", "n_records": NoisyCount(10, ABOVE)}, [3.0], "NoisyCount takes releases of all"),
+    (ABOVE, POISSON, [3.0], r"takes releases of all records, got released_above=1.0"),
+    (LAPLACE, POISSON, [1e16], r"must be within .2..53, .*got 1e.16"),
+    (LAPLACE, {"family": "binomial", "n_records": 10**17}, [3.0], "n_records must be at most 9007199254740992"),
     (LAPLACE, {"family": "poisson", "n_records": NoisyCount(10, 2.0)}, [3.0], "must be an object that adds noise"),
     (LAPLACE, {"family": "poisson", "n_records": NoisyCount(10, LaplaceMechanism(1.0))}, [3.0], "scale=1/epsilon is"),
     (

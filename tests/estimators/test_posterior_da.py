@@ -18,12 +18,14 @@ from statistical import Disagreement, assert_mean_close
 from sklearn_dpmix import PrivatePosteriorDA
 from sklearn_dpmix.mechanisms import (
     DiscreteLaplaceMechanism,
+    FiniteChannelMechanism,
     GaussianMechanism,
     HaarWaveletMechanism,
     LaplaceMechanism,
     PerturbedHistogramMechanism,
     RandomizedResponseMechanism,
 )
+from sklearn_dpmix.models import BetaPrior
 from sklearn_dpmix.queries import BoundedRecords, ClassFeatureCounts, Query
 
 pytestmark = pytest.mark.filterwarnings("ignore:the chains have not mixed:RuntimeWarning")
@@ -358,6 +360,9 @@ def test_a_query_of_your_own():
         fit([3.0, 20.0, 1.0], mechanism, NormalMean(), n_records=30)
 
 
+SOME_DO_NOT = FiniteChannelMechanism([[0.8, 0.2], [0.25, 0.75]], noncompliance=BetaPrior(4, 6))
+
+
 @pytest.mark.parametrize(
     ("change", "S", "message"),
     [
@@ -372,6 +377,7 @@ def test_a_query_of_your_own():
         ({"mechanism": DiscreteLaplaceMechanism(1.0, query=BoundedRecords((0, 1)))}, [0.5], "integers"),
         ({"mechanism": RandomizedResponseMechanism(1.0, n_categories=2)}, [[0.0], [2.0]], "categories"),
         ({"mechanism": LaplaceMechanism(scale=1.0), "n_records": 7}, np.zeros((3, 1)), "n_records=7, but S has 3 rows"),
+        ({"mechanism": SOME_DO_NOT}, np.zeros((30, 1)), "answers of people who all follow the design, got noncompl"),
     ],
 )
 def test_bad_releases_and_parameters(change, S, message):

@@ -1,5 +1,6 @@
 """Releases of which only those above a public threshold appear."""
 
+from copy import deepcopy
 from functools import cache
 from itertools import chain, pairwise
 from math import prod
@@ -291,3 +292,5 @@ def test_scores_of_releases_of_several_scales():
         assert np.trapezoid(np.exp(found), z) == pytest.approx(1.0, abs=0.01)
         each.append(found * len(rows))
     np.testing.assert_allclose(density, np.exp(sum(each)), rtol=1e-9)
+    changed = deepcopy(model).set_params(mechanism=LaplaceMechanism(scale=1.0))
+    assert changed.score_release(np.full((3, 1), 3.0)) == model.score_release(np.full((3, 1), 3.0))

@@ -37,7 +37,9 @@ def test_a_population_that_goes_on_below():
     of_known = PrivateDPMixture(mechanism, n_records=len(y), **few).fit(released)
     mean = of_known.moment_draws().mean
     assert abs(mean.mean() - y.mean()) < 5 * mean.std() + 0.5
-    assert np.all(of_known.n_suppressed_draws() == len(y) - len(released))
+    for n_records in (len(y), None):  # what was fitted stays
+        of_known.set_params(n_records=n_records)
+        assert np.all(of_known.n_suppressed_draws() == len(y) - len(released))
     naive = PrivateDPMixture(LaplaceMechanism(epsilon=10.0, bounds=(0, 100)), **few).fit(released)
     assert naive.moment_draws().mean.mean() > y.mean() + 5.0
     summary = ReleaseSummary(mechanism).update(released)

@@ -4,12 +4,12 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from ..._base.parameters import is_integer
+from ..._base.parameters import is_integer, positive_integer, refuse_threshold
 from ...mechanisms import AdditiveMechanism
 from ...models import Family, Multinomial, Prior, resolve_family
 from ...models._scaling import Scaling
 from ...queries import NoisyCount, SufficientStatistics
-from ._curator import check_statistic_names, read_release
+from ._curator import LARGEST_COUNT, check_statistic_names, read_release
 from ._exp_family_release import check_exact_statistic, check_possible, warn_if_prior_is_outside
 
 COMPILED = "to_theta", "log_prior", "moments"  # of a family whose statistic has no law in closed form
@@ -93,6 +93,7 @@ def check_mechanism(mechanism):
     example = 'LaplaceMechanism(epsilon=1.0, query=SufficientStatistics("poisson", bounds=(0, 20)))'
     if isinstance(mechanism, type) or not isinstance(mechanism, AdditiveMechanism):
         raise TypeError(f"mechanism must add noise to a statistic, as {example} does, or be None, got {mechanism!r}")
+    refuse_threshold(mechanism, "PrivateExpFamilyGibbs")
     if not mechanism.is_log_concave:
         raise ValueError(
             f"mechanism must add noise with a log-concave density, such as Laplace or Gaussian, got {mechanism!r}; if "
@@ -204,7 +205,7 @@ def check_n_records(n_records):
         )
     if not (is_integer(n_records) and n_records >= 1):
         raise ValueError(f"n_records must be a positive integer or a NoisyCount, got n_records={n_records!r}")
-    return int(n_records)
+    return positive_integer("n_records", n_records, most=LARGEST_COUNT)
 
 
 def check_release(estimator, S, family):
@@ -231,6 +232,11 @@ def check_release(estimator, S, family):
                 f"is not an integer: use {mechanism.continuous}"
             )
         mechanism.check_release(array)
+    if family.is_integer and np.any(np.abs(array) > LARGEST_COUNT):
+        raise ValueError(
+            f"{who}: a release of family {type(family).__name__} must be within ±2**53, beyond which floating point "
+            f"leaves integers out, got {np.abs(array).max():g}"
+        )
     return np.ascontiguousarray(array)
 
 

@@ -10,7 +10,7 @@ from numpy.typing import ArrayLike
 from sklearn.base import BaseEstimator
 from sklearn.utils._param_validation import Interval
 
-from ..._base.parameters import refuse_class, refuse_threshold
+from ..._base.parameters import refuse_class, refuse_noncompliance, refuse_threshold
 from ..._base.typing import Seed
 from ..._chains.auto_draws import AutoDraws
 from ..._chains.problem import Problem
@@ -215,6 +215,7 @@ class PrivatePosteriorDA(ChainEstimator):
             release = QueryRelease(mechanism.query, channel, S)
         elif getattr(mechanism, "is_local", False) and hasattr(mechanism, "log_density"):
             refuse_threshold(mechanism, "PrivatePosteriorDA")
+            refuse_noncompliance(mechanism, "PrivatePosteriorDA")
             S = self._check_input(S, "S", reset=True)
             mechanism.check(mechanism.n_features(S.shape[1]))
             mechanism.check_release(S)

@@ -275,7 +275,7 @@ class PrivateDPMixture(PopulationMixin, PrivatisedRecordsMixin, ClusterMixin, De
             self._take_columns(summary)
         problem = MixtureProblem(release, self.mechanism_, kernel, self.mixing_, sampler)
         self.kernel_, self.sampler_, self._Z_ = problem.kernel, problem.sampler, problem.Z
-        self._n_features_, self._n_released_ = release.n_features, release.n_records
+        self._n_features_, self._n_released_, self._n_all_ = release.n_features, release.n_records, self.n_records
         for words in misfits(release, self.kernel_):
             warn_user(words, UserWarning)
         centre = self.kernel_.nearest(release.centre())

@@ -50,13 +50,13 @@ class PrivatisedRecordsMixin:
     mechanism: Any
     mechanism_: Any
     kernel_: Any
-    n_records: int | None
     n_jobs: int | None
     _check_input: Any
     _kernel: Any
     _clusters_: Any
     _n_features_: int
     _n_released_: int
+    _n_all_: int | None
     _Z_: Any
     fit: Any
 
@@ -174,7 +174,7 @@ class PrivatisedRecordsMixin:
 
     def _of_each_scale(self, releases):
         """(Numbers of releases, these) for each noise scale if releases have a threshold; otherwise for all."""
-        if not has_threshold(self) or releases.channel.noise.size == 1:
+        if self.mechanism_ is None or self.mechanism_.released_above is None or releases.channel.noise.size == 1:
             return [(np.s_[:], releases)]
         scales = np.asarray(releases.channel.noise)
         rows = [(np.flatnonzero(scales == scale), scale) for scale in np.unique(scales).tolist()]
@@ -225,8 +225,8 @@ class PrivatisedRecordsMixin:
         """
         check_is_fitted(self)
         counts, shares = self._shares_by_scale()
-        if self.n_records is not None:
-            return np.full(shares.shape[:-1], self.n_records - self._n_released_)
+        if self._n_all_ is not None:
+            return np.full(shares.shape[:-1], self._n_all_ - self._n_released_)
         rng = as_generator(random_state)
         rate = rng.standard_gamma(np.broadcast_to(counts, shares.shape)) * (1.0 - shares) / shares
         return rng.poisson(np.minimum(rate, MOST_SUPPRESSED)).sum(axis=-1)

@@ -1,6 +1,6 @@
 """What estimators that simulate a statistic require of their mechanism, their model and a release."""
 
-from ..._base.parameters import refuse_class
+from ..._base.parameters import refuse_class, refuse_threshold
 from ..curator._curator import check_release
 
 #: The methods that a model may need, and what each returns.
@@ -20,6 +20,7 @@ def check_simulation(estimator, s_obs, needs):
             f"{who}: mechanism must be an object that adds noise to a statistic, such as LaplaceMechanism(scale=5.0), "
             f"got {mechanism!r}"
         )
+    refuse_threshold(mechanism, who)
     refuse_class("model", model)
     name = "model=None" if model is None else type(model).__name__
     for method in needs:
