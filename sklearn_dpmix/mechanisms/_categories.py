@@ -19,6 +19,17 @@ class CategoryChannel(RecordChannel):
     #: More categories than this are taken to be a mistake
     most_categories = 2**31
 
+    def chances(self, Z: Array) -> Floats:
+        """Probability of each answer of encoded releases given each category, (features, categories, releases).
+
+        For one ε; those of one answer may have a common factor.  Needed where ``n_answers`` is given.
+        """
+        raise NotImplementedError
+
+    def near(self, Z: Array) -> Floats:
+        """Categories near which atoms may start for encoded releases: here these themselves, or their answers."""
+        return Z
+
     def _n_categories(self):
         return positive_integer("n_categories", self.n_categories, least=2, most=self.most_categories)
 

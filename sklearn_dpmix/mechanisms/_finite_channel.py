@@ -220,6 +220,9 @@ class FiniteChannelMechanism(OwnDraws, SurveyDesigns, IndirectChannel):
             logs = [np.log(row) for row in self._noncompliant_rows()]
         return sum(log_p[Z[:, j].astype(int)] for j, log_p in enumerate(logs))
 
+    def chances(self, Z: Array) -> Floats:
+        return np.array([matrix[:, z.astype(int)] for matrix, z in zip(self._for(Z.shape[1]), Z.T, strict=True)])
+
     # --- where a chain starts ----------------------------------------------------------------------------------------
 
     def _shares(self, Z):
@@ -246,21 +249,15 @@ class FiniteChannelMechanism(OwnDraws, SurveyDesigns, IndirectChannel):
     def _lower(self, *, n_features, **context):
         matrices = self._for(n_features)
         sizes = [one.size for one in matrices]
-        probabilities = np.concatenate([one.ravel() for one in matrices])
         with np.errstate(divide="ignore"):
-            table = np.log(probabilities)
-        fields = {"size": len(matrices[0]), "table": table, "probabilities": probabilities}
+            table = np.log(np.concatenate([one.ravel() for one in matrices]))
+        fields = {"size": len(matrices[0]), "table": table}
         fields["first"] = np.cumsum([0.0, *sizes[:-1]])
         return lower(type(self), fields | {"n_answers": np.array([float(one.shape[1]) for one in matrices])})
 
     @compiled
     def log_category(self, Z, i, j, c):
         return self.table[int(self.first[j]) + c * int(self.n_answers[j]) + int(Z[i, j])]
-
-    @compiled
-    def answer(self, j, z, c):
-        """Probability of an answer given a category."""
-        return self.probabilities[int(self.first[j]) + c * int(self.n_answers[j]) + int(z)]
 
 
 def _rows(matrix, which):

@@ -103,20 +103,19 @@ class RandomizedResponseMechanism(OwnDraws, RecordLosses, CategoryChannel):
         keep, other = self.log_probabilities(*X.shape)
         return np.where(Z == X, keep[:, None], other[:, None]).sum(axis=1)
 
+    def chances(self, Z: Array) -> Any:
+        keep, other = (float(np.exp(one[0])) for one in self.log_probabilities(1, Z.shape[1]))
+        return np.where(Z.T[:, None] == np.arange(self._n_categories())[:, None], keep, other)
+
     def _lower(self, *, n_records, n_features, **context):
         keep, other = self.log_probabilities(n_records, n_features)
-        first = {"p_keep": float(np.exp(keep[0])), "p_other": float(np.exp(other[0]))}
-        return lower(type(self), {"log_keep": keep, "log_other": other} | first)
+        return lower(type(self), {"log_keep": keep, "log_other": other})
 
     # --- compiled: a category c stands for the records in (c - ½, c + ½) ---------------------------------------------
 
     @compiled
     def log_channel(self, Z, i, j, y):
         return self.log_keep[i] if abs(y - Z[i, j]) < 0.5 else self.log_other[i]
-
-    @compiled
-    def answer(self, j, z, c):
-        return self.p_keep if z == c else self.p_other
 
     @compiled
     def n_pieces(self):

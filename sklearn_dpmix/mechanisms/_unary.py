@@ -1,11 +1,13 @@
 """Unary encoding: a bit for each category, each flipped at random (Erlingsson et al. 2014; Wang et al. 2017)."""
 
+from typing import Any
+
 import numpy as np
 from numpy.typing import ArrayLike
 from scipy.special import expit
 
 from .._base.compiled import compiled, lower
-from .._base.typing import Array
+from .._base.typing import Array, Floats
 from ._categories import IndirectChannel
 from ._losses import RecordLosses
 from ._own_draws import OwnDraws
@@ -20,7 +22,8 @@ class UnaryEncodingMechanism(OwnDraws, RecordLosses, IndirectChannel):
     q)/(q (1 - p)) = e^ε, which is attained if one of these bits is 1 and the other 0.  A record of d categories spends
     ε/d on each, and has d K bits.
 
-    With ``kernel="categorical"`` the posterior is exact.  The cost of sampling is proportional to K per record.
+    With ``kernel="categorical"`` the posterior is exact.  The cost of sampling is proportional to K and to
+    the number of different releases.
 
     Parameters
     ----------
@@ -52,7 +55,13 @@ class UnaryEncodingMechanism(OwnDraws, RecordLosses, IndirectChannel):
     4.0
     """
 
+    noised_kernels = frozenset({"categorical"})
     most_categories = 10_000  # bits per record
+
+    @property
+    def n_answers(self) -> int | None:  # type: ignore[override]
+        """2 to the power K; for K > 60, 2⁶⁰."""
+        return None if self.n_categories is None else 2 ** min(self._n_categories(), 60)
 
     def __init__(
         self, epsilon: ArrayLike | None = None, n_categories: int | None = None, kind: str = "optimised"
@@ -131,6 +140,18 @@ class UnaryEncodingMechanism(OwnDraws, RecordLosses, IndirectChannel):
         encoded = np.hstack([Z, ones * log_odds - self._n_categories() * np.logaddexp(0.0, log_odds)])
         encoded.flags.writeable = False
         return encoded
+
+    def _bits(self, encoded):
+        """The bits alone."""
+        return encoded[:, : -(encoded.shape[1] // (self._n_categories() + 1))]
+
+    def chances(self, Z: Array) -> Floats:
+        """Up to the probability of the bits if none belonged to the true category."""
+        bits = self._bits(Z)
+        return np.array([self._likelihoods(bits, j).T for j in range(self.n_features(bits.shape[1]))])
+
+    def near(self, Z: Array) -> Any:
+        return self.guess(self._bits(Z))
 
     # --- where a chain starts ----------------------------------------------------------------------------------------
 

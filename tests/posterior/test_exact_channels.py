@@ -62,9 +62,9 @@ NIGHTLY = {
     *product(("hybrid-beta",), ("neal5",)),
     *product(("hybrid-normal",), ("neal8", "interweaved")),
     *product(("designs", "bits"), ("neal5", "slice", "neal8")),
+    ("bits", "conditional"),
     ("two-designs", "conditional"),
     *product(("piecewise-normal",), ("interweaved", "mixing_measure")),
-    ("two-bits", "auto"),
 }
 MAIN = ("few-draws-beta", "beta")  # whose wrong oracles are in the default run
 COMBINATIONS = [
@@ -92,10 +92,10 @@ COMBINATIONS = [
     *product(("hybrid-beta",), ("neal5", "conditional", "mixing_measure")),
     *product(("hybrid-normal",), ("neal8", "interweaved", "mixing_measure")),
     *product(("designs",), ("neal5", "slice", "neal8", "conditional")),
-    *product(("bits",), ("neal5", "slice", "neal8", "auto")),
+    *product(("bits",), ("neal5", "slice", "neal8", "conditional", "auto")),
     *product(("two-designs",), ("conditional", "mixing_measure")),
     *product(("piecewise-normal",), ("interweaved", "mixing_measure")),
-    ("two-bits", "auto"),
+    *product(("four-bits", "two-bits"), ("mixing_measure",)),
 ]
 
 
@@ -238,9 +238,8 @@ class QuestionsAlike(FiniteChannelMechanism):
 
     noised_kernels = frozenset({"categorical"})
 
-    @compiled
-    def answer(self, j, z, c):
-        return self.probabilities[c * int(self.n_answers[0]) + int(z)]
+    def chances(self, Z):
+        return np.array([self._matrices()[0][:, z.astype(int)] for z in Z.T])
 
 
 class OwnBitForgotten(UnaryEncodingMechanism):
@@ -249,6 +248,15 @@ class OwnBitForgotten(UnaryEncodingMechanism):
     @compiled
     def log_category(self, Z, i, j, c):
         return Z[i, self.n_bits + j] + max(self.log_one[i] * Z[i, self.size * j + c], 0.0)
+
+
+class BitsInReverse(UnaryEncodingMechanism):
+    """A bit is taken for that of another category."""
+
+    noised_kernels = frozenset({"categorical"})
+
+    def chances(self, Z):
+        return super().chances(Z)[:, ::-1]
 
 
 @pytest.mark.slow
@@ -261,6 +269,7 @@ class OwnBitForgotten(UnaryEncodingMechanism):
         ("piecewise-normal", "neal8", NearAndFarAlike),
         ("designs", "neal8", AnswersFromTheLast),
         ("bits", "neal8", OwnBitForgotten),
+        ("four-bits", "mixing_measure", BitsInReverse),
         ("two-designs", "mixing_measure", QuestionsAlike),
     ],
 )

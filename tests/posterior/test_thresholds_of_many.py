@@ -68,7 +68,7 @@ def test_masses_below_the_cut_are_of_few_records_behind_a_threshold():
     values = None, channel, kernel, DirichletProcess()._lower()
     for n_all, n_behind in ((None, 300), (5000, 5000)):
         seen = MixingMeasure(10).compressed(Release(Z[:, None], mechanism, n_all), *chart_and_masses(values), 0.1)
-        assert seen.law[CUT] == pytest.approx(0.02 / n_behind)
+        assert seen.law[CUT] == pytest.approx(0.1 / n_behind)
 
 
 def test_scores_are_of_releases_that_appear():

@@ -237,5 +237,6 @@ FAMILIES |= {
         "three": bits(((1, 0, 0), (1, 0, 1), (0, 0, 0)), 2.5, 3, "optimised", 0.3),
         "three, own epsilon each": bits(((1, 0), (1, 0), (1, 1)), np.array([4.0, 2.0, 1.0]), 2, "symmetric", 0.5, 2.0),
     },
+    "four-bits": {"three": bits(((1, 0, 0, 0), (1, 0, 0, 1), (1, 0, 0, 0)), 3.0, 4, "optimised", 0.6, 1.5)},
     "two-bits": {"three": bits(((1, 0, 0, 1), (1, 0, 0, 1), (1, 1, 1, 0)), 5.0, 2, "symmetric", 0.4)},
 }  # fmt: skip

@@ -18,7 +18,7 @@ from sklearn_dpmix._base.compiled import Value, _Helper, compiled
 from sklearn_dpmix.kernels import CategoricalKernel, MultivariateNormalKernel, NormalKernel
 from sklearn_dpmix.mixings import DirichletProcess, MixtureOfFiniteMixtures, PitmanYor
 from sklearn_dpmix.samplers.mixture.measure import _pitman_yor_masses, _walk_atoms, _walk_state
-from sklearn_dpmix.samplers.mixture.measure._categorical_atoms import CategoricalChart, chances_of
+from sklearn_dpmix.samplers.mixture.measure._categorical_atoms import CategoricalChart
 from sklearn_dpmix.samplers.mixture.measure._correlated_hidden import CorrelatedHiddenChart
 from sklearn_dpmix.samplers.mixture.measure._many_categories import ManyCategoriesChart
 from sklearn_dpmix.samplers.mixture.measure._normal_atoms import NormalChart
@@ -89,9 +89,6 @@ class Channel:
 
     def fill_normal(self, j, nodes, n, mean, log_variance, out, first, second):
         out[first], out[second], out[second + n] = 1.0, 0.1, 0.1
-
-    def answer(self, j, z, c):
-        return 0.5 + 0.1 * c
 
 
 class PlainCorrelatedChart(CorrelatedHiddenChart):
@@ -207,7 +204,7 @@ def draw_walk(rng, chart, mixing, law, law_of_masses):
     nodes, ends = np.zeros((n_features + 1, 1)), np.zeros((2 * n_features, 1))
     ways, chances = Ways(ANSWERS[None], AXES, AXES @ ANSWERS) if chart.goes_ways else None, None
     if isinstance(chart, CategoricalChart):
-        chances = ways.answers if ways else chances_of(Channel(), nodes, 3)
+        chances = ways.answers if ways else np.tile([[0.5], [0.6], [0.7]], (n_features, 1, 1))
     return Walk.of(state, nodes, ends, law, law_of_masses, ways=ways, chances=chances)
 
 

@@ -76,7 +76,7 @@ class MixtureProblem:
 
     def _start(self, rng):
         guess = None  # these are records, and not kept: they are as large as the release
-        if self.sampler.needs_guess:
+        if self.sampler.starts_near_records:
             guess = self.Z if self.kernel.absorbs_noise else self.kernel.nearest(self.release.guess())
         sizes = self.kernel.sizes(self.release.n_features)
         return self.sampler.init(self.values, self.seen, guess, sizes, rng)

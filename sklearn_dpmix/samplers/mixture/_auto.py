@@ -17,6 +17,7 @@ from .measure._which_chart import correlated_kind, masses_of
 
 MOST_ANSWERS = 6000  # different ones to all questions together, times questions and categories
 MOST_OF_MANY, MANY_EACH = 60_000, 10  # ... where so many people gave each
+MOST_TO_ONE = 4_000_000  # ... to a single question
 MOST_NUMBERS = 30_000  # records times features, of three to twenty: a walk then takes a minute or two
 #: Least and most records for the walk over mixing measures, by the kernel (``noised_as``) and the number of features
 RECORDS: dict[str, dict[int, tuple[float, float]]] = {
@@ -43,7 +44,7 @@ class Auto(MixtureSampler):
     - two correlated features and up to 10,000 records, or three and up to 5000, with a ``dof`` of at least n_features -
       1/2; any number of records under Gaussian noise with one scale, if records are not clamped, or if there are two
       features and the noise is not much narrower than the bounds;
-    - categories with some hundred different answers;
+    - categories with some hundred different answers, to one question with many thousand;
     - a Pitman–Yor process for one feature, if at most 1000 masses are expected and n is at least 1.5 times as large.
 
     Otherwise it is the first of these that takes the parts: ``Cells``, for a channel that has cells; ``Interweaved``;
@@ -121,7 +122,8 @@ class MeasureWhereFast(MixingMeasure):
         else:
             n_answers = min(n_records, self.mechanism.n_answers ** min(n_features, 64))
             size = n_answers * n_features * self.mechanism.n_categories
-            is_fast = size <= MOST_ANSWERS or (size <= MOST_OF_MANY and MANY_EACH * n_answers <= n_records)
+            is_fast = size <= (MOST_TO_ONE if n_features == 1 else MOST_ANSWERS)
+            is_fast = is_fast or (size <= MOST_OF_MANY and MANY_EACH * n_answers <= n_records)
             is_fast = is_fast or self.mechanism.noncompliance is not None  # which no other takes
         return MixingMeasure() if is_fast else self.other.sized(n_records, n_features)
 

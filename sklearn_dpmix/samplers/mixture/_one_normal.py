@@ -60,7 +60,7 @@ class OneNormal(MixtureSampler):
 
     takes_correlated = frozenset({"none", "noise"})
     keeps_records = False
-    needs_guess = False
+    starts_near_records = False
 
     # --- what the chains see of the release --------------------------------------------------------------------------
 

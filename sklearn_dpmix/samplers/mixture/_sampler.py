@@ -64,7 +64,7 @@ class MixtureSampler(Component):
     #: whether a ``ReleaseSummary`` will do in place of the release
     takes_summaries = False
     #: whether a chain starts from a guess of the records
-    needs_guess = True
+    starts_near_records = True
     #: whether releases may appear above a threshold only (``released_above`` of a mechanism)
     takes_thresholds = False
     #: whether some people may answer whatever the cards say (``noncompliance`` of a mechanism)

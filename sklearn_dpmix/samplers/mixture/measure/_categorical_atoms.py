@@ -163,19 +163,6 @@ def fill_answers(kernel, walk, k):
                 tables[start + (1 + j * size + c) * n + m] *= others
 
 
-def chances_of(channel, nodes, size):
-    """Probability of the answers at nodes (features + 1, nodes) given each category, (features, categories, nodes).
-
-    The moves look them up here, so that they are compiled once for all mechanisms of answers.
-    """
-    found = np.empty((len(nodes) - 1, size, nodes.shape[1]))
-    for j, answers in enumerate(nodes[:-1]):
-        different, places = np.unique(answers, return_inverse=True)
-        of_each = [[channel.answer(j, z, c) for z in different] for c in range(size)]
-        found[j] = np.array(of_each)[:, places]
-    return found
-
-
 # --- a part goes anywhere, and the rest makes up for it: the shares of each feature stay as they are -----------------
 
 

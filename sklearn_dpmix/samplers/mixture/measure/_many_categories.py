@@ -18,7 +18,7 @@ from ._steps import FIRST, N_MOVING
 from ._walk_atoms import CUT, LARGEST, LOG_LIKELIHOOD, TOTAL, accepts, at, draw_above, random_mass, row
 from ._walk_likelihood import LEAST_DENSITY, log_likelihood
 
-MANY = 32  # categories, from which on these atoms are taken; of fewer, steps of all shares do as well or better
+MANY = 4  # categories, from which on these atoms are taken; of fewer, steps of all shares do as well
 SHORTER = 4  # as many times fewer moves of two atoms' shares as categories
 N_POURS = 3  # for each of them: they cost least
 TINY = 1e-250  # masses that no move comes to or goes from: a sum would lose their digits

@@ -20,13 +20,14 @@ def move_mass(rng, walk):
     both = atoms[a] + atoms[b]
     z = log(atoms[a] / atoms[b]) + 2.0 * exp(-5.0 * rng.random()) * rng.standard_normal()
     new = both / (1.0 + exp(-z))
-    if new < cut or both - new < cut:
+    rest = both - new
+    if new < cut or rest < cut:
         return
-    ratio = walk.masses.log_ratio(new, atoms[a]) + walk.masses.log_ratio(both - new, atoms[b])
+    ratio = walk.masses.log_ratio(new, atoms[a]) + walk.masses.log_ratio(rest, atoms[b])
     level = draw_level(rng, walk, ratio)
-    value = try_three(walk, new - atoms[a], j, atoms[a] - new, k, 0.0, k, level)
+    value = try_three(walk, new - atoms[a], j, rest - atoms[b], k, 0.0, k, level)  # as far as a small one has digits
     if value > level:
-        atoms[a], atoms[b] = new, both - new
+        atoms[a], atoms[b] = new, rest
         keep_trial(walk, walk.law[TOTAL], value)
 
 

@@ -127,17 +127,18 @@ def exchange_outside(rng, walk):
     mass = atoms[at(walk, k)]
     both = old + mass
     new = both / (1.0 + exp(-log(old / mass) - 2.0 * exp(-6.0 * rng.random()) * rng.standard_normal()))
-    if not (0.0 < new < LARGEST_OUTSIDE and law[CUT] <= both - new <= LARGEST):
+    rest = both - new
+    if not (0.0 < new < LARGEST_OUTSIDE and law[CUT] <= rest <= LARGEST):
         return
     total = law[TOTAL] + old - new
     for m in range(walk.n_nodes):
         walk.trial[m] = walk.mix[m] + (new - old) * walk.outside[m]
-    add_to(walk, walk.trial, old - new, k)
-    ratio = log_outside(walk, new, total) + log_total(walk, total) + walk.masses.log_ratio(both - new, mass)
+    add_to(walk, walk.trial, rest - mass, k)
+    ratio = log_outside(walk, new, total) + log_total(walk, total) + walk.masses.log_ratio(rest, mass)
     law[OUTSIDE] = new
     value = log_likelihood(walk, walk.trial, total)
     if accepts(rng, ratio + value - law[LOG_LIKELIHOOD]):
-        atoms[at(walk, k)] = both - new
+        atoms[at(walk, k)] = rest
         keep_trial(walk, total, value)
     else:
         law[OUTSIDE] = old

@@ -9,8 +9,7 @@ from ...._releases.nodes import FEW
 from ..._driver import is_kept, n_kept
 from .._run import DONE, NO_ROOM, NO_SLOTS, Draws, twice
 from .._sampler import MixtureSampler, check_count
-from ._categorical_atoms import chances_of
-from ._compressed import Compressed, Glides, different, new_draws, sweeps_a_draw
+from ._compressed import Compressed, Glides, new_draws, sweeps_a_draw
 from ._few_nodes import ChoiceOfFew
 from ._glides import FEW_POINTS, glide_often
 from ._masses import bear_or_kill, change_mass, move_mass
@@ -117,7 +116,7 @@ class MixingMeasure(NodeLayout, ChoiceOfFew, Starts, MixtureSampler):
     keeps_records = False
     takes_correlated = frozenset({"noise"})
     takes_summaries = True
-    needs_guess = False
+    starts_near_records = False
     takes_thresholds = True
     takes_noncompliance = True
 
@@ -203,20 +202,19 @@ class MixingMeasure(NodeLayout, ChoiceOfFew, Starts, MixtureSampler):
 
     def answers(self, values: Any, Z: Any, release: Any) -> Compressed:
         """Nodes of a channel of answers: those that were given, and how often each was."""
-        nodes, n, (chart, masses) = different(Z), len(Z), chart_and_masses(values)
+        n, channel, (chart, masses) = len(Z), release.channel, chart_and_masses(values)
+        answers, counts = np.unique(Z, axis=0, return_counts=True)
+        nodes, chances = np.vstack([channel.near(answers).T, counts]), channel.chances(answers)
         law = law_of(chart, masses, n, None, None)
         n_moves = (MANY_TIMES if chart.goes_ways else 1) * MOST_WORK // (nodes.shape[1] * chart.n_coordinates())
         law[N_MOVES] = min(max(n_moves, 10), N_MOVES_ANSWERS) if self.n_moves is None else self.n_moves
         most = MOST_TIMES * law[N_MOVES]
         lookup = np.zeros((2 * release.n_features, nodes.shape[1]))
-        seen = Compressed(chart, masses, nodes, lookup, nodes[:-1], law, n <= FEW)
+        seen = Compressed(chart, masses, nodes, lookup, nodes[:-1], law, n <= FEW, chances=chances)
         if chart.goes_ways:
-            ways = ways_of(release.channel, nodes)
-            seen = seen._replace(ways=ways, chances=ways.answers)
-        else:
-            seen = seen._replace(chances=chances_of(chart.channel, nodes, int(chart.kernel.size)))
-        if release.channel.noncompliance is not None:
-            seen = seen._replace(outside=outside_of(release.channel, nodes))
+            seen = seen._replace(ways=ways_of(chances, counts))
+        if channel.noncompliance is not None:
+            seen = seen._replace(outside=outside_of(channel, nodes))
             if self.n_moves is None and release.n_features > 1 and n > FEW:
                 law[N_MOVES] *= TIMES_OF_SEVERAL
                 most *= MOST_OF_SEVERAL

@@ -13,8 +13,8 @@ from ._walk_atoms import IS_STALE, LOG_LIKELIHOOD, N_RECORDS, OUTSIDE, TOTAL, at
 LEAST_DENSITY = 1e-300
 LOST = 1e11  # what a record costs whose density is less than that: more than all others together could gain
 # ratios of densities below which a sum from which atoms were taken lost its digits: after a move to before, and of the
-# mixture to the most that it was since it was made anew
-FAR, STALE = 1e-9, 1e-6
+# mixture to the most that it was since it was made anew; a sweep's rounding, some 1e-13 of that, is far below both
+FAR, STALE = 1e-7, 1e-4
 
 
 @helper

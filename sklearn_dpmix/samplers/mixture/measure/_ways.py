@@ -16,12 +16,10 @@ class Ways(NamedTuple):
     seen: Any  # (K - 1, nodes): what they add to the probability of each answer
 
 
-def ways_of(mechanism: Any, nodes: Any) -> Ways:
-    """The ways of a mechanism of answers to one question, at nodes (2, nodes)."""
-    Z, counts = nodes[:-1].T, nodes[-1]
-    answers = np.exp([mechanism.log_density(Z, np.full_like(Z, c)) for c in range(mechanism.n_categories)])
-    ways = main_axes(answers, counts)
-    return Ways(answers[None], ways, ways @ answers)
+def ways_of(answers: Any, counts: Any) -> Ways:
+    """The ways at different answers to one question, by their chances (1, K, answers) and how often each was given."""
+    ways = main_axes(answers[0], counts)
+    return Ways(answers, ways, ways @ answers[0])
 
 
 def main_axes(answers: Any, counts: Any) -> Any:
