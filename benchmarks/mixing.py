@@ -13,7 +13,12 @@ from functools import partial
 import numpy as np
 
 from sklearn_dpmix import PrivateDPMixture
-from sklearn_dpmix.mechanisms import GaussianMechanism, LaplaceMechanism, RandomizedResponseMechanism
+from sklearn_dpmix.mechanisms import (
+    GaussianMechanism,
+    LaplaceMechanism,
+    RandomizedResponseMechanism,
+    UnaryEncodingMechanism,
+)
 from sklearn_dpmix.mixings import DirichletProcess, MixtureOfFiniteMixtures, PitmanYor
 
 PAGE = pathlib.Path(__file__).parents[1] / "docs" / "mixing.md"
@@ -53,6 +58,8 @@ QUESTIONS = (
     (3, 4, 5000),
 )  # how many, of how many answers, n
 
+BITS = (4, 5000), (4, 1_000_000), (16, 5000), (64, 5000)  # categories, n
+
 NOISE = {
     "Laplace, ε = 0.5": lambda bounds: LaplaceMechanism(epsilon=0.5, bounds=bounds),
     "Laplace, ε = 5": lambda bounds: LaplaceMechanism(epsilon=5.0, bounds=bounds),
@@ -78,6 +85,11 @@ def two_classes(rng, n, n_questions, n_categories):
     shares = rng.dirichlet(np.ones(n_categories), size=(2, n_questions))
     group, u = rng.integers(0, 2, n), rng.random((n, n_questions, 1))
     return (u > np.cumsum(shares[group], axis=2)).sum(axis=2).astype(float)
+
+
+def of_one_question(n, n_categories):
+    rng = np.random.default_rng(7)
+    return rng.choice(n_categories, n, p=rng.dirichlet(np.full(n_categories, 2.0)))[:, None].astype(float)
 
 
 def bounded(draw, n, *args):
@@ -195,6 +207,17 @@ def main():
             for d, size, n in QUESTIONS
         )
         page.rows("Categories under randomised response", rows, [f"ε = {epsilon:g}" for epsilon in EPSILONS])
+        rows = (
+            (
+                f"{size} categories, n = {n:,}",
+                [
+                    page.cell(UnaryEncodingMechanism(epsilon, size), of_one_question(n, size), kernel="categorical")
+                    for epsilon in EPSILONS
+                ],
+            )
+            for size, n in BITS
+        )
+        page.rows("Categories under unary encoding", rows, [f"ε = {epsilon:g}" for epsilon in EPSILONS])
     if "mixings" in options.parts:
         mechanism, draw = LaplaceMechanism(epsilon=5.0, bounds=(0, 100)), POPULATIONS["two ages"]
         rows = (

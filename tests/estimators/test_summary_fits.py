@@ -7,6 +7,7 @@ from types import SimpleNamespace
 
 import numpy as np
 import pytest
+from sklearn.metrics import adjusted_rand_score
 from summary_case import LAPLACE, MECHANISMS, differ, model, release
 
 from sklearn_dpmix import PrivateDPMixture, ReleaseSummary
@@ -95,7 +96,10 @@ def test_a_fit_of_a_summary_is_that_of_the_records(n):
     np.testing.assert_allclose(of_summary.score_samples([[0.0]]), of_records.score_samples([[0.0]]), rtol=1e-6)
     assert of_summary.compression_error_ < 1e-6
     assert of_summary.kernel_.scale == pytest.approx(of_records.kernel_.scale)
-    assert np.mean(of_summary.predict(Z) == of_records.labels_) > 0.95
+    releases, fits = of_records._fitted_releases(), (of_records, of_summary)
+    likelier = np.diff([fit._clusters_.clustering.classify(releases, np.arange(n))[1] for fit in fits])
+    assert abs(likelier) < 1.0  # nodes may make another draw the best, if it is about as good
+    assert adjusted_rand_score(of_summary.predict(Z), of_records.labels_) > 0.9
     assert of_summary.score_release(Z[:50]) == pytest.approx(of_records.score_release(Z[:50]), rel=1e-6)
     assert set(of_summary.summary().index) == set(of_records.summary().index)
     assert summary.n_records == of_summary.summary_.n_records == n

@@ -7,7 +7,7 @@ import pytest
 from walks_of_the_prior import plain
 
 from sklearn_dpmix.samplers.mixture.measure import _masses, _walk_likelihood
-from sklearn_dpmix.samplers.mixture.measure._walk_atoms import CUT, N_ATOMS, N_RECORDS, OUTSIDE_B, TOTAL
+from sklearn_dpmix.samplers.mixture.measure._walk_atoms import CUT, N_ATOMS, N_RECORDS, OUTSIDE_B, PER_FEATURE, TOTAL
 
 __all__ = ["plain"]
 
@@ -54,7 +54,7 @@ def test_without_room_for_lost_digits_it_would_not_be(monkeypatch):
 
 def two_atoms(large, small):
     """A walk of two atoms, of which only the small one has a density at the only node, and the data say nothing."""
-    law = np.zeros(OUTSIDE_B + 1)
+    law = np.zeros(PER_FEATURE)
     law[N_ATOMS], law[TOTAL], law[CUT] = 2.0, large + small, 1e-7
     masses = SimpleNamespace(log_ratio=lambda new, old: 0.0)
     fields = {name: np.zeros(1) for name in ("weights", "outside", "trial")}

@@ -70,7 +70,8 @@ class MixingMeasure(NodeLayout, ChoiceOfFew, Starts, MixtureSampler):
     - truncated normal and beta, for one feature: the same, except integer noise and no mechanism;
     - convolved normal: unclamped Gaussian noise with one scale;
     - multivariate normal: Laplace or Gaussian noise (see :class:`~sklearn_dpmix.kernels.MultivariateNormalKernel`);
-    - categorical: randomised response with one ε, or a finite channel.  The nodes are then the distinct answers.
+    - categorical: randomised response or unary encoding with one ε, or a finite channel.  The nodes are then the
+      distinct answers.
 
     The prior is a Dirichlet process with a concentration of at most 20, a mixture of finite mixtures whose possible
     numbers of components have no gaps, or a Pitman–Yor process with a discount of at most 0.3 and a concentration of
