@@ -192,9 +192,11 @@ def check_bounds(bounds, n_features):
             f"bounds={bounds!r} has {len(array)} pair(s), but the records have {n_features} feature(s): give one "
             "pair (lo, hi), or one per feature"
         )
+    if not np.all(np.isfinite(array)) or not np.all(array[:, 0] < array[:, 1]):
+        raise ValueError(f"bounds must be finite with lo < hi, got bounds={bounds!r}")
     with np.errstate(over="ignore"):
-        if not np.all(np.isfinite(array[:, 1] - array[:, 0])) or not np.all(array[:, 0] < array[:, 1]):
-            raise ValueError(f"bounds must be finite with lo < hi, and so must hi - lo, got bounds={bounds!r}")
+        if not np.all(np.isfinite(array[:, 1] - array[:, 0])):
+            raise ValueError(f"bounds are too far apart for floating point, got bounds={bounds!r}")
     return array
 
 

@@ -268,10 +268,14 @@ def test_the_walk_is_for_few_answers():
     assert isinstance(chosen.sized(20_000, 10), Conditional)
 
 
-def test_the_walk_is_for_answers_that_many_gave():
+def test_the_walk_is_for_answers_to_one_question_or_that_many_gave():
     design = FiniteChannelMechanism.local_hashing(1.0, np.eye(64, 20, dtype=int), 8)
-    chosen = Auto().resolve(design, CategoricalKernel(20))
-    assert isinstance(chosen.sized(10_000, 1), MixingMeasure) and isinstance(chosen.sized(1000, 1), Conditional)
+    one = Auto().resolve(design, CategoricalKernel(20))
+    assert isinstance(one.sized(1000, 1), MixingMeasure)
+    two = Auto().resolve(RandomizedResponseMechanism(1.0, 30), CategoricalKernel(30))
+    assert isinstance(two.sized(10_000, 2), MixingMeasure) and isinstance(two.sized(1000, 2), Conditional)
+    bits = Auto().resolve(UnaryEncodingMechanism(1.0, 400), CategoricalKernel(400))
+    assert isinstance(bits.sized(10_000, 1), MixingMeasure) and isinstance(bits.sized(11_000, 1), Conditional)
 
 
 @pytest.mark.slow
