@@ -149,14 +149,14 @@ class Family(Component):
         raise TypeError(f"{type(self).__name__} must define statistics(self, x): (n,) -> (n, n_statistics)")
 
     def is_statistic(self, s: Array, n: float, slack: Array) -> bool:
-        """Return whether s is Σ t(x) of n records, or of some number if n is 0, as far as no single entry says.
+        """Return whether s, each of whose entries is within its range, can be Σ t(x) of n records (0: of any number).
 
         Entries may be off by ``slack``.
         """
         return not self.is_integer or bool(np.all(s == np.floor(s)))
 
     def nearest_statistic(self, s: Array, n: float) -> Array:
-        """Return Σ t(x) of n records, near s: here s."""
+        """Return what Σ t(x) of n records can be, near s: here s itself."""
         return s
 
     def to_free(self, theta: Array) -> Array:
