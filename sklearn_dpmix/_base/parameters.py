@@ -196,7 +196,7 @@ def check_bounds(bounds, n_features):
         raise ValueError(f"bounds must be finite with lo < hi, got bounds={bounds!r}")
     with np.errstate(over="ignore"):
         if not np.all(np.isfinite(array[:, 1] - array[:, 0])):
-            raise ValueError(f"bounds are too far apart for floating point, got bounds={bounds!r}")
+            raise ValueError(f"bounds must be finite with a finite hi - lo, got bounds={bounds!r}")
     return array
 
 
