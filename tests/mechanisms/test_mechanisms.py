@@ -257,3 +257,10 @@ def test_the_base_channel_weighs_by_its_density():
     channel = Flat()._lower(n_records=1, n_features=1)
     assert channel.log_weight(None, None, 0, 0, None, 0, 2.0) == -2.0
     assert Flat().check() is None
+
+
+def test_errors_name_no_other_estimators():
+    """Catches scikit-learn's advice to take one that is for missing values."""
+    with pytest.raises(ValueError, match="contains NaN") as caught:
+        LaplaceMechanism(scale=1.0).privatize([[np.nan]])
+    assert "HistGradient" not in str(caught.value)

@@ -25,7 +25,7 @@ def move_mass(rng, walk):
         return
     ratio = walk.masses.log_ratio(new, atoms[a]) + walk.masses.log_ratio(rest, atoms[b])
     level = draw_level(rng, walk, ratio)
-    value = try_three(walk, new - atoms[a], j, rest - atoms[b], k, 0.0, k, level)  # as far as a small one has digits
+    value = try_three(walk, new - atoms[a], j, rest - atoms[b], k, 0.0, k, level)  # in the digits that each keeps
     if value > level:
         atoms[a], atoms[b] = new, rest
         keep_trial(walk, walk.law[TOTAL], value)
