@@ -18,6 +18,7 @@ from ...models import BetaPrior, Multinomial
 from ...privacy import PrivacyGuarantee
 from .._confidential import check_confidential
 from .._decorators import fit_context, with_callbacks
+from ._count import KnownCount, check_count
 from ._curator import keep_names
 from ._exp_family import PrivateExpFamilyGibbs
 from ._exp_family_engines import choose_engine
@@ -25,8 +26,8 @@ from ._exp_family_inputs import (
     FamilyProblem,
     check_bounds,
     check_family,
+    check_log_concave,
     check_mechanism,
-    check_n_records,
     check_prior,
     check_release,
     default_prior,
@@ -85,7 +86,7 @@ random_state, warm_start, checkpoint, verbose :
             ordinary = problem.in_units()._replace(bounds=None, scaling=None)
             check_exact_statistic(ordinary)
             engine = choose_engine(ordinary, "auto")
-            self._n_records_, self.family_, self.prior_ = problem.n_records, problem.family, problem.prior
+            self._n_records_, self.family_, self.prior_ = problem.n_records.known, problem.family, problem.prior
             self.approximation_ = engine.approximation
             self._advance_chains(engine.posed, methodcaller("_keep", engine, problem), earlier)
         self._warn_about_chains()
@@ -95,8 +96,7 @@ random_state, warm_start, checkpoint, verbose :
         """The problem without noise; its statistic is of records in the units of a scaled release."""
         query = check_mechanism(self.mechanism)
         family = check_family(self.family, query)
-        n_records = check_n_records(self.n_records)
-        n = n_records if isinstance(n_records, Integral) else n_records.likely
+        n = check_log_concave(check_count(type(self).__name__, self.n_records)).likely
         released = check_release(self, S, family)
         keep_names(self, S, released)
         s = released.mean(axis=0)
@@ -108,7 +108,7 @@ random_state, warm_start, checkpoint, verbose :
             s = (s - n * scaling.offset) / scaling.gain
         prior = family.default_prior(bounds) if self.prior is None else check_prior(self.prior, family)
         nearest = family.nearest_statistic(s, n)
-        problem = FamilyProblem(family, prior, None, bounds, None, n, nearest[None], scaling)
+        problem = FamilyProblem(family, prior, None, bounds, None, KnownCount(n), nearest[None], scaling)
         if prior is None:
             prior = default_prior(problem._replace(bounds=None), wide=False)
         return problem._replace(prior=prior)
@@ -117,7 +117,7 @@ random_state, warm_start, checkpoint, verbose :
         super()._keep(engine, problem)
         if problem.gains is not None:
             gain, offset = problem.gains
-            self.statistic_draws_ = gain * self.statistic_draws_ + problem.n_records * offset
+            self.statistic_draws_ = gain * self.statistic_draws_ + problem.n_records.known * offset
 
 
 class OnePosteriorSampling(BaseEstimator):

@@ -3,9 +3,8 @@
 import numpy as np
 from sklearn.utils.validation import _get_feature_names, validate_data
 
-from ..._base.parameters import check_array, numbers, positive_integer
+from ..._base.parameters import check_array, numbers
 from ..._chains.auto_draws import draws_rule
-from ...queries import NoisyCount
 from .._chain_estimator import warn_user
 
 #: A release less likely than this for any data is worth a warning.
@@ -14,8 +13,6 @@ IMPOSSIBLE = 1e-6
 UNLIKELY = 1e-3
 #: How the names begin that queries give their statistics.
 STATISTICS = ("sum(", "count(")
-#: More records cannot be counted in floating point.
-LARGEST_COUNT = 2**53
 
 
 def check_curator(estimator, query_class):
@@ -90,18 +87,7 @@ def new_records(estimator, X):
     return X if is_named else check_array(X, dtype=np.float64, input_name="X", estimator=estimator)
 
 
-def check_number(estimator, n_records):
-    """Raise if nothing says how many records are behind a release."""
-    if n_records is None:
-        who = type(estimator).__name__
-        raise ValueError(f"{who}: n_records must say how many records are behind the release, got n_records=None")
-    if isinstance(n_records, NoisyCount):
-        n_records.check()
-    else:
-        positive_integer("n_records", n_records, most=LARGEST_COUNT)
-
-
-def check_query_release(estimator, S, query, n_records):
+def check_query_release(estimator, S, query):
     """:func:`check_release` for an estimator that also takes records, with ``fit(X, y)``."""
     who = type(estimator).__name__
     words = (
@@ -109,16 +95,7 @@ def check_query_release(estimator, S, query, n_records):
         "target y is None"
     )
     check_statistic_names(S, query)
-    S = check_release(estimator, S, query.n_statistics, words)
-    check_number(estimator, n_records)
-    return S
-
-
-def number_of_records(n_records):
-    """(a number to start from, the most that there can be, the noisy number or 0)."""
-    if isinstance(n_records, NoisyCount):
-        return n_records.likely, n_records.most, float(n_records.value)
-    return n_records, n_records, 0.0
+    return check_release(estimator, S, query.n_statistics, words)
 
 
 def agrees(ours, theirs):
@@ -241,9 +218,3 @@ def probability_outside(mechanism, S, low, high):
     distance = np.maximum(np.maximum(low - S, S - high), 0.0)
     probability = probability_beyond(mechanism, distance, np.reshape(mechanism.noise_scale_for(S.shape[1]), (-1, 1)))
     return None if probability is None else np.where(distance > 0, probability, 1.0)
-
-
-def variance_of(mechanism):
-    """Mean variance of the noise; if it is unknown, that of Laplace noise of the same scale."""
-    variance = mechanism.noise_variance(1)
-    return 2.0 * float(np.mean(np.square(mechanism.noise_scale_for(1)))) if variance is None else float(variance)

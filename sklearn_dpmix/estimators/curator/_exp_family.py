@@ -226,7 +226,7 @@ class PrivateExpFamilyGibbs(ChainEstimator):
             problem = read_problem(self, S)
             keep_names(self, S, problem.S)
             engine = choose_engine(problem.in_units(), self.approximation)
-            self._n_records_ = self.n_records
+            self._n_records_ = problem.n_records.known
             if self.mechanism is not None:
                 self.release_ = problem.S
             self.family_, self.prior_, self.approximation_ = problem.family, problem.prior, engine.approximation
@@ -269,7 +269,7 @@ class PrivateExpFamilyGibbs(ChainEstimator):
         self.statistic_draws_ = self._all_draws("statistic")
         names = self.family_.param_names
         monitors = {name: self.theta_draws_[..., p] for p, name in enumerate(names)}
-        if not problem.n_known:
+        if not problem.n_records.known:
             self.n_records_draws_ = self._all_draws("n_records").astype(np.int64)
             monitors["n_records"] = self.n_records_draws_
         proposed, accepted = np.sum([engine.n_proposed(chain.state) for chain in self._run_.chains], axis=0)

@@ -13,11 +13,9 @@ from ..._chains.problem import Problem
 from ...mechanisms import LaplaceMechanism
 from ...models import Multinomial
 from ...models._family_records import RECORD_MODELS
-from ...queries import NoisyCount
 from ...samplers._driver import advance_sampler, most_times
 from ...samplers.augmentation._augmented_state import N_RECORDS, restored_augmentation, start_augmentation
 from ...samplers.augmentation._family_sums import FamilyAugmentation
-from ...samplers.augmentation._number import counting
 from ...samplers.augmentation._sweeps import advance_augmentation
 from ...samplers.sums._fitted_mixture import fit_mixture
 from ...samplers.sums._hidden_counts import Counts
@@ -28,7 +26,7 @@ from ...samplers.sums._modes import collapsed, find_modes
 from ...samplers.sums._normal_counts import NormalCounts
 from ...samplers.sums._normal_statistic import NormalApproximation, RoundedNormalApproximation
 from ...samplers.sums._statistic import ACCEPTED, PROPOSED
-from ._curator import number_of_records, variance_of
+from ._count import KnownCount, variance_of
 
 #: With up to this many records, "auto" imputes each of them if the statistic's distribution has no closed form (and the
 #: posterior has one mode); this takes a few hundred ns per record and sweep.  It never imputes beta records, which have
@@ -71,14 +69,14 @@ def choose_engine(problem, approximation):
     if problem.bounds is None:
         if problem.family.exact_law is not None:
             return exact_engine(problem)
-        if problem.mechanism is None and problem.n_known and problem.family.name in GIVEN:
+        if problem.mechanism is None and problem.n_records.known and problem.family.name in GIVEN:
             return given_engine(problem)
     reason = why_not_by_records(problem)
     if approximation == "exact":
         if reason is not None:
             raise ValueError(f'approximation="exact" is not possible here: {reason}; approximation="normal" handles it')
         return records_engine(problem, modes(problem))
-    n = start_of(problem)
+    n = problem.n_records.likely
     if reason is None and n <= affordable(problem):
         found = modes(problem)
         is_slow = n >= HUNDREDS and n * cut_off(problem, found) >= TENS
@@ -90,7 +88,7 @@ def choose_engine(problem, approximation):
 
 def holds_number(problem, found):
     """Whether the number of records is unknown, and the release hardly lets any come or go, at the highest mode."""
-    if problem.n_known:
+    if problem.n_records.known:
         return False
     noise = np.sqrt(matched_noise(problem)[1])
     mean, root = np.zeros(len(noise)), np.zeros((len(noise), len(noise)))
@@ -110,7 +108,7 @@ def cut_off(problem, found):
 
 def rounds(problem, found):
     """(Rounds in a sweep, moves in each round)."""
-    n, is_slow = start_of(problem), problem.family.is_integer
+    n, is_slow = problem.n_records.likely, problem.family.is_integer
     if cut_off(problem, found) > CUT:
         for most, n_rounds, n_moves in POISSON_ROUNDS if is_slow else ROUNDS:
             if n <= most:
@@ -131,8 +129,8 @@ def why_not_by_records(problem):
         return "without noise, no single imputed record can be changed"
     if problem.family.name not in RECORD_MODELS:
         return f"records of {problem.family!r} cannot be imputed"
-    if start_of(problem) > MOST_RECORDS:
-        return f"each record is imputed, and there are {start_of(problem):.3g}, more than {MOST_RECORDS:.0g}"
+    if problem.n_records.likely > MOST_RECORDS:
+        return f"each record is imputed, and there are {problem.n_records.likely:.3g}, more than {MOST_RECORDS:.0g}"
     return None
 
 
@@ -144,19 +142,18 @@ def records_engine(problem, found):
     model = RECORD_MODELS[family.name](
         family, problem.prior, problem.bounds, problem.outside, problem.gains, centres, factors
     )
-    n_records = problem.n_records
-    start, most, count = number_of_records(n_records)
+    count = problem.n_records
     channel = problem.mechanism._lower(n_records=len(S), n_features=S.shape[1])
     mixture = centres, factors, found[2]
-    if problem.n_known:  # otherwise the modes include n
+    if problem.n_records.known:  # otherwise the modes include n
         mixture = fit_mixture(collapsed_of(problem), *mixture)
     n_rounds, n_moves = rounds(problem, found)
     sampler, value = FamilyAugmentation(*mixture, n_moves=n_moves, n_rounds=n_rounds), model._lower()
-    values = sampler._lower(), value, channel, counting(n_records)._lower()
-    init = partial(start_augmentation, model, value, start, most, S, None)
-    advance, restored = partial(advance_augmentation, values, S, count), partial(restored_records, model, value)
+    values = sampler._lower(), value, channel, count.counting()._lower()
+    init = partial(start_augmentation, model, value, count.likely, count.most, S, None)
+    advance, restored = partial(advance_augmentation, values, S, count.value), partial(restored_records, model, value)
     checks = restored, partial(check_draws, problem, None)
-    return Engine("exact", Problem(S, init, advance, *checks, most_times(start)), record_moves)
+    return Engine("exact", Problem(S, init, advance, *checks, most_times(count.likely)), record_moves)
 
 
 def restored_records(model, value, state, fresh, n_sweeps):
@@ -179,7 +176,7 @@ def statistic_engine(approximation, sampler, value, model, problem, init):
     """The engine of a sampler in :mod:`sklearn_dpmix.samplers.sums._statistic`, whose value compiled code sees."""
     channel, counter, S, C = parts(problem)
     advance = partial(advance_sampler, (value, model, channel, counter), S, C, problem.family.n_params)
-    restored = partial(sampler.restored, model, bool(problem.n_known), problem.mechanism is None)
+    restored = partial(sampler.restored, model, bool(problem.n_records.known), problem.mechanism is None)
     check = partial(check_draws, problem, sampler)
     return Engine(approximation, Problem(problem.S, init, advance, restored, check, most_times()), theta_moves)
 
@@ -187,7 +184,7 @@ def statistic_engine(approximation, sampler, value, model, problem, init):
 def check_draws(problem, sampler, draws):
     """Raise ValueError if draws of a checkpoint are impossible; ``sampler`` knows what the statistic can be."""
     require(problem.family.possible(draws.theta), "theta", "has draws that are no parameters")
-    require_whole(problem.n_known or None, n_records=draws.n_records)
+    require_whole(problem.n_records.known or None, n_records=draws.n_records)
     if problem.mechanism is None:
         require(draws.statistic == problem.S[0], "statistic", "is not what was given to fit")
     elif sampler is not None:
@@ -204,30 +201,21 @@ def parts(problem):
 
     Without a mechanism the statistic stays where it is: a channel without a release takes the mechanism's place.
     """
-    S, C = problem.S, np.zeros((0, 1))
+    S, count = problem.S, problem.n_records
     if problem.mechanism is None:
         channel = LaplaceMechanism(scale=1.0)._lower(n_records=1, n_features=S.shape[1])
         S = S[:0]
     else:
         channel = problem.mechanism._lower(n_records=len(S), n_features=S.shape[1])
-    counter = channel
-    if isinstance(problem.n_records, NoisyCount):
-        C = problem.n_records.releases()
-        counter = problem.n_records.mechanism._lower(n_records=len(C), n_features=1)
-    return channel, counter, S, C
-
-
-def start_of(problem):
-    """A number of records to start from."""
-    return problem.n_known or float(problem.n_records.likely)
+    return channel, count.lowered_channel(channel), S, count.releases()
 
 
 def exact_engine(problem):
     """The distribution of the statistic has a closed form; θ is integrated out."""
-    family, n = problem.family, start_of(problem)
+    family, n = problem.family, float(problem.n_records.likely)
     model = family._lower(prior=problem.prior)
     given = problem.S[0] if problem.mechanism is None else None
-    if given is None and problem.n_known and family.n_statistics == 1 and family.exact_law in TABLES:
+    if given is None and problem.n_records.known and family.n_statistics == 1 and family.exact_law in TABLES:
         channel, _, S, _ = parts(problem)
         table = TABLES[family.exact_law]().tabulate(model, channel, S, n)
         if table is not None:
@@ -235,7 +223,7 @@ def exact_engine(problem):
             return statistic_engine("exact", table, table._lower(), model, problem, init)
     if given is not None and family.exact_law == "counts" and family.n_statistics > 1:
         n = given.sum()  # counts say how many there are
-        problem = problem._replace(n_records=max(int(n), 1))
+        problem = problem._replace(n_records=KnownCount(max(int(n), 1)))
     sampler = SAMPLERS[family.exact_law]()
     init = partial(sampler.init, model, family.n_params, n, given)
     return statistic_engine("exact", sampler, sampler._lower(is_given=given is not None), model, problem, init)
@@ -244,7 +232,7 @@ def exact_engine(problem):
 def given_engine(problem):
     """Without a mechanism: the ordinary posterior."""
     sampler, model = GIVEN[problem.family.name](), problem.family._lower(prior=problem.prior)
-    init = partial(sampler.init, model, problem.family.n_params, problem.n_known, problem.S[0])
+    init = partial(sampler.init, model, problem.family.n_params, float(problem.n_records.known), problem.S[0])
     return statistic_engine("exact", sampler, sampler._lower(is_given=True), model, problem, init)
 
 
@@ -261,7 +249,7 @@ def normal_engine(problem):
     is_gaussian = given is not None or problem.mechanism.is_gaussian
     widths, widest = ([1.0], 1.0) if is_gaussian else (WIDTHS[problem.S.shape[1]], WIDEST)
     mixture = fit_mixture(average([collapsed_of(problem, np.array(width)) for width in widths]), *modes(problem))
-    sampler = kind(*mixture, problem.n_known, *matched_noise(problem), widest, given is not None)
+    sampler = kind(*mixture, problem.n_records.known, *matched_noise(problem), widest, given is not None)
     init = partial(sampler.init, model, family.n_params, given)
     return statistic_engine("normal", sampler, sampler._lower(), model, problem, init)
 
@@ -275,14 +263,16 @@ def lowered(problem):
 
 def normal_counts_engine(problem):
     """The same for multinomial counts."""
-    given, n = (None, start_of(problem)) if problem.mechanism is not None else (problem.S[0], problem.S[0].sum())
+    given, n = (
+        (None, float(problem.n_records.likely)) if problem.mechanism is not None else (problem.S[0], problem.S[0].sum())
+    )
     if given is None and problem.mechanism.is_discrete:
         raise ValueError(
             'approximation="normal" treats multinomial counts as real numbers, but the noise of '
             f'{problem.mechanism!r} is on integers: use approximation="exact"'
         )
     if given is not None:
-        problem = problem._replace(n_records=max(int(n), 1))
+        problem = problem._replace(n_records=KnownCount(max(int(n), 1)))
     sampler, model = NormalCounts(), problem.family._lower(prior=problem.prior)
     init = partial(sampler.init, model, problem.family.n_params, n, given, problem.S.mean(axis=0))
     return statistic_engine("normal", sampler, sampler._lower(is_given=given is not None), model, problem, init)
@@ -292,8 +282,7 @@ def modes(problem):
     """Modes of the posterior under the normal approximation and Gaussian noise: :func:`find_modes`."""
     family = problem.family
     starts = family.to_free(problem.prior.draw(np.random.default_rng(0), N_SEARCHED, family))
-    count = 0.0 if problem.n_known else float(problem.n_records.value)
-    return find_modes(collapsed_of(problem), starts, problem.n_known, count)
+    return find_modes(collapsed_of(problem), starts, problem.n_records.known, problem.n_records.value)
 
 
 def average(log_densities):
@@ -303,11 +292,8 @@ def average(log_densities):
 
 def collapsed_of(problem, width=1.0):
     """The log density of θ (and n) under the normal approximation and Gaussian noise, its variance times ``width``."""
-    y, noise = matched_noise(problem)
-    count = count_noise = 1.0
-    if not problem.n_known:
-        count, count_noise = float(problem.n_records.value), variance_of(problem.n_records.mechanism)
-    return collapsed(lowered(problem), y, width * noise, problem.n_known, count, count_noise)
+    (y, noise), count = matched_noise(problem), problem.n_records
+    return collapsed(lowered(problem), y, width * noise, count.known, count.value, count.variance)
 
 
 def matched_noise(problem):

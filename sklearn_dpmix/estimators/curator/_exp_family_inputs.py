@@ -4,12 +4,13 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from ..._base.parameters import is_integer, positive_integer, refuse_threshold
+from ..._base.parameters import refuse_threshold
 from ...mechanisms import AdditiveMechanism
 from ...models import Family, Multinomial, Prior, resolve_family
 from ...models._scaling import Scaling
-from ...queries import NoisyCount, SufficientStatistics
-from ._curator import LARGEST_COUNT, check_statistic_names, read_release
+from ...queries import SufficientStatistics
+from ._count import LARGEST_COUNT, KnownCount, UnknownCount, check_count
+from ._curator import check_statistic_names, read_release
 from ._exp_family_release import check_exact_statistic, check_possible, warn_if_prior_is_outside
 
 COMPILED = "to_theta", "log_prior", "moments"  # of a family whose statistic has no law in closed form
@@ -23,14 +24,9 @@ class FamilyProblem(NamedTuple):
     mechanism: Any  # or None
     bounds: tuple[float, float] | None
     outside: str | None  # "clamp", "drop" or None
-    n_records: Any  # int or NoisyCount
+    n_records: KnownCount | UnknownCount
     S: np.ndarray  # (n_releases, n_statistics)
     scaling: Scaling | None  # of the release
-
-    @property
-    def n_known(self):
-        """The number of records, 0.0 if it is unknown."""
-        return 0.0 if isinstance(self.n_records, NoisyCount) else float(self.n_records)
 
     @property
     def gains(self):
@@ -61,7 +57,7 @@ def read_problem(estimator, S):
     """Return the :class:`FamilyProblem` of an estimator and its release, or raise an error that says what is wrong."""
     query = check_mechanism(estimator.mechanism)
     family = check_family(estimator.family, query)
-    n_records = check_n_records(estimator.n_records)
+    count = check_log_concave(check_count(type(estimator).__name__, estimator.n_records))
     if query is not None:
         check_statistic_names(S, query)
     S = check_release(estimator, S, family)
@@ -72,7 +68,7 @@ def read_problem(estimator, S):
     wide = may_be_wide(family, bounds, estimator.mechanism, estimator.approximation)
     prior = None if estimator.prior is None else check_prior(estimator.prior, family, wide=wide)
     scaling = None if query is None else query._scaling(family)
-    problem = FamilyProblem(family, prior, estimator.mechanism, bounds, outside, n_records, S, scaling)
+    problem = FamilyProblem(family, prior, estimator.mechanism, bounds, outside, count, S, scaling)
     if estimator.mechanism is None:
         check_exact_statistic(problem)
     else:
@@ -177,8 +173,7 @@ def default_prior(problem, wide):
     if wide:
         return check_prior(family.wide_prior(bounds), family, wide=True)
     if bounds is None and problem.mechanism is None:
-        n = problem.n_records.likely if isinstance(problem.n_records, NoisyCount) else problem.n_records
-        bounds = family.bounds_of(problem.S[0], n)
+        bounds = family.bounds_of(problem.S[0], problem.n_records.likely)
     prior = family.default_prior(bounds)
     if prior is None:
         raise ValueError(
@@ -191,21 +186,11 @@ def default_prior(problem, wide):
     return check_prior(prior, family)
 
 
-def check_n_records(n_records):
-    """Return the number of records, an int or a NoisyCount."""
-    if isinstance(n_records, NoisyCount):
-        n_records.check()
-        if not getattr(n_records.mechanism, "is_log_concave", False):
-            raise ValueError(f"n_records must have noise with a log-concave density, got n_records={n_records!r}")
-        return n_records
-    if n_records is None:
-        raise ValueError(
-            "n_records must say how many records are behind the release, got n_records=None: a positive integer, or "
-            "NoisyCount(value, mechanism) where it was itself released with noise"
-        )
-    if not (is_integer(n_records) and n_records >= 1):
-        raise ValueError(f"n_records must be a positive integer or a NoisyCount, got n_records={n_records!r}")
-    return positive_integer("n_records", n_records, most=LARGEST_COUNT)
+def check_log_concave(count):
+    """Return the number of records; raise if it was released with noise that no sampler here takes."""
+    if not count.is_log_concave:
+        raise ValueError(f"n_records must have noise with a log-concave density, got n_records={count}")
+    return count
 
 
 def check_release(estimator, S, family):

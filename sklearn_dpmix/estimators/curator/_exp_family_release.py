@@ -26,13 +26,13 @@ def check_exact_statistic(problem):
             "without a mechanism the release is the statistic itself, so several rows must be equal: give one "
             "row, or the mechanism that made them"
         )
-    s, n = S[0], problem.n_known
+    s, n = S[0], problem.n_records.known
     low, high = value_range(problem)
     slack = 1e-9 * np.abs(s)
     is_possible = np.all(s >= low - slack) and np.all(s <= high + slack)
     if not is_possible or (problem.outside is None and not family.is_statistic(s, n, slack)):
         raise ValueError(
-            f"no {problem.n_records!r} records of family {type(family).__name__} have the statistic {s.tolist()}: "
+            f"no {problem.n_records} records of family {type(family).__name__} have the statistic {s.tolist()}: "
             "without a mechanism the release must be exact; give the mechanism that made it"
         )
 
@@ -48,7 +48,7 @@ def value_range(problem):
     low, high = t.min(axis=0), t.max(axis=0)
     if isinstance(family, Multinomial):
         low, high = np.zeros(t.shape[1]), np.ones(t.shape[1])
-    n = problem.n_known
+    n = problem.n_records.known
     if n:
         return n * low, n * high
     return np.where(low < 0, -np.inf, 0.0), np.where(high > 0, np.inf, 0.0)
@@ -119,7 +119,7 @@ def refuse_other_scaling(problem, outlier):
 def check_possible(problem):
     """Refuse a release of the other scaling; warn if noise hardly ever goes so far outside the possible values."""
     mechanism, S = problem.mechanism, problem.S
-    if problem.n_known == len(S) > 1:
+    if problem.n_records.known == len(S) > 1:
         warn_user(
             f"the release has as many rows, {len(S)}, as there are records, and each row is treated as a release "
             "of the sum over all of them: if these are the records themselves, fit mechanism.privatize(records)",
@@ -135,18 +135,18 @@ def check_possible(problem):
             f"release {row} has sum({problem.labels[j]}) = {S[row, j]:g}, which is between {low[j]:g} and "
             f"{high[j]:g} before noise: any of {S.size} number(s) is so far outside with probability {probability:.2g} "
             f"under {mechanism!r}; was it released by another mechanism, or from another number of records than "
-            f"{problem.n_records!r}?",
+            f"{problem.n_records}?",
             UserWarning,
         )
-    elif isinstance(problem.family, Multinomial) and problem.n_known:
-        off = np.abs(S.sum(axis=1) - problem.n_known)  # the noise of K counts: one of them is at least off / K
+    elif isinstance(problem.family, Multinomial) and (known := problem.n_records.known):
+        off = np.abs(S.sum(axis=1) - known)  # the noise of K counts: one of them is at least off / K
         size = S.shape[1]
         scale = np.reshape(mechanism.noise_scale_for(size), (-1, 1))
         tails = 2.0 * size * np.ravel(probability_beyond(mechanism, off[:, None] / size, scale)) * len(S)
         if tails.min() < IMPOSSIBLE:
             row = int(np.argmin(tails))
             warn_user(
-                f"the counts of release {row} add up to {S[row].sum():g}, and to {problem.n_known:g} before noise; so "
+                f"the counts of release {row} add up to {S[row].sum():g}, and to {known:g} before noise; so "
                 f"large a gap has a probability of at most {tails[row]:.2g} under {mechanism!r}; is n_records right?",
                 UserWarning,
             )

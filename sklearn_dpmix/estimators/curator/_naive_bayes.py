@@ -35,6 +35,7 @@ from ...samplers.tables._record_chains import (
 from .._chain_estimator import ChainEstimator
 from .._confidential import check_confidential, encode_labels
 from .._decorators import fit_context, with_callbacks
+from ._count import check_count
 from ._curator import (
     agrees,
     check_curator,
@@ -271,7 +272,8 @@ class PrivateNaiveBayesDA(ClassifierMixin, ChainEstimator):
         self.n_values_, n_records = np.array(sizes), self.n_records
         self.classes_ = public_classes(self.classes, n_classes)
         if y is None:
-            S = check_query_release(self, X, query, n_records)
+            S = check_query_release(self, X, query)
+            check_count(type(self).__name__, n_records, takes_noisy=False)
             self.n_features_in_ = len(sizes)
         else:
             check_raw(self, query, earlier)

@@ -25,7 +25,8 @@ from ...samplers.augmentation._user_model import (
 )
 from .._chain_estimator import ChainEstimator
 from .._decorators import fit_context, with_callbacks
-from ._curator import check_number, check_release, keep_names
+from ._count import check_count
+from ._curator import check_release, keep_names
 from ._statistic_contents import PosteriorDAContents
 
 #: What the model must have, and what each returns.
@@ -243,5 +244,5 @@ class PrivatePosteriorDA(ChainEstimator):
             )
         mechanism.check()
         S = check_release(self, S, getattr(mechanism.query, "n_statistics", None))
-        check_number(self, self.n_records)
+        check_count(type(self).__name__, self.n_records, takes_noisy=False)
         return S

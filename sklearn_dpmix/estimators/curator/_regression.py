@@ -21,6 +21,7 @@ from .._chain_estimator import ChainEstimator
 from .._confidential import check_confidential
 from .._decorators import fit_context, with_callbacks
 from .._monitored_draws import CoefficientsMixin
+from ._count import KnownCount, check_count
 from ._curator import (
     check_curator,
     check_query_release,
@@ -234,27 +235,26 @@ class PrivateLinearRegressionDA(CoefficientsMixin, RegressorMixin, ChainEstimato
     def _released(self, X, y, earlier):
         """A release, or records that are privatised first."""
         query = check_curator(self, RegressionMoments)
-        p, n_records, bounds = query.n_features, self.n_records, np.column_stack(query.record_bounds())
+        p, bounds = query.n_features, np.column_stack(query.record_bounds())
         problem_class = GivenDesign if self.x_model is None else ImputedRecords
         if self.x_model is not None:
             self.x_model.scaled(bounds)  # checked before anything is spent
         warn_about_prior(self._prior().scaled(bounds), bounds)
         if y is None:
-            S = check_query_release(self, X, query, n_records)
+            S, count = check_query_release(self, X, query), check_count(type(self).__name__, self.n_records)
         else:
             check_raw(self, query, earlier)
             named, (X, y) = X, check_confidential(self, X, y, y_numeric=True)
             check_shape(self, X, p)
             keep_names(self, named, X)
             problem_class.check_number(p, len(X))  # before anything is spent
-            S, n_records = privatize_records(self, np.column_stack([X, y])), len(X)
-        self.n_features_in_, self.release_, self._n_records_ = p, S, n_records
-        most = n_records.most if isinstance(n_records, NoisyCount) else n_records
-        problem_class.check_number(p, most)
-        low, high = query.value_range(most)
-        unscaled = query._unscaled_range(most)
+            S, count = privatize_records(self, np.column_stack([X, y])), KnownCount(len(X))
+        self.n_features_in_, self.release_, self._n_records_ = p, S, count.known
+        problem_class.check_number(p, count.most)
+        low, high = query.value_range(count.most)
+        unscaled = query._unscaled_range(count.most)
         warn_if_impossible(self.mechanism, S, low, high, query.statistic_names(), unscaled)
-        return problem_class(self, S, n_records)
+        return problem_class(self, S, count)
 
     # --- prediction --------------------------------------------------------------------------------------------------
 
@@ -329,7 +329,7 @@ def _keep(problem, fit):
     if problem.prior.sigma is None:
         monitors["log_sigma"] = np.log(fit.sigma_draws_)
     monitors |= problem.keep(fit)
-    if fit.mechanism is not None and isinstance(fit.n_records, NoisyCount):
+    if not problem.count.known:
         fit.n_records_draws_ = fit._all_draws("n_records").astype(np.int64)
         monitors["n_records"] = fit.n_records_draws_
     fit._monitor(monitors)

@@ -14,7 +14,6 @@ from ..._base.restore import require, require_whole
 from ..._chains.problem import Problem
 from ...models._regression_model import ClampedRegression
 from ...models._regression_moments import MomentRegression
-from ...queries import NoisyCount
 from ...samplers._driver import advance_sampler, most_times
 from ...samplers._parameter_draws import ThetaDraws
 from ...samplers.augmentation import _regression_paths as paths
@@ -24,7 +23,6 @@ from ...samplers.augmentation._augmented_state import (
     restored_augmentation,
     start_augmentation,
 )
-from ...samplers.augmentation._number import counting
 from ...samplers.augmentation._regression_count import NoisyRegressionNumber
 from ...samplers.augmentation._regression_given_design import MomentsSampler, restored_moments
 from ...samplers.augmentation._regression_known import KnownState, advance_known, start_known
@@ -33,7 +31,8 @@ from ...samplers.augmentation._regression_shapes import ShapeAugmentation
 from ...samplers.augmentation._regression_start import start_moments
 from ...samplers.augmentation._sweeps import advance_augmentation
 from .._chain_estimator import warn_user
-from ._curator import number_of_records, variance_of, warn_if_unlikely
+from ._count import KnownCount, variance_of
+from ._curator import warn_if_unlikely
 
 #: Records that a sweep visits for paths that are mostly rejected, and for proposals of other shapes of the predictors.
 WALK_RECORDS, TRY_RECORDS = 12_000, 900_000
@@ -57,7 +56,7 @@ class KnownRecords:
         flat = ~(half > 1e-12 * np.abs(centre))
         half[flat] = np.where(centre == 0.0, 1.0, np.abs(centre))[flat]
         self.bounds = np.column_stack([centre - half, centre + half])
-        self.prior = prior.scaled(self.bounds)
+        self.count, self.prior = KnownCount(len(X)), prior.scaled(self.bounds)
         scaled = (records - centre) / half
         design = np.column_stack([np.ones(len(X)), scaled[:, :-1]])
         fit = np.linalg.lstsq(design, scaled[:, -1])[0]
@@ -86,24 +85,19 @@ class GivenDesign:
                 f"about sigma, got {most}; x_model=GaussianPredictors() works with fewer records"
             )
 
-    def __init__(self, fit, S, n_records):
+    def __init__(self, fit, S, count):
         query, mechanism = fit.mechanism.query, fit.mechanism
-        self.bounds = np.column_stack(query.record_bounds())
+        self.count, self.bounds = count, np.column_stack(query.record_bounds())
         self.prior = fit._prior().scaled(self.bounds)
-        start, most, _ = number_of_records(n_records)
-        model = MomentRegression(self.prior, 0 if isinstance(n_records, NoisyCount) else n_records, most)
+        model = MomentRegression(self.prior, count.known, count.most)
         channel = mechanism._lower(n_records=len(S), n_features=S.shape[1])
         variance = variance_of(mechanism)
-        C, counter, count_variance = np.zeros((0, 1)), channel, 0.0
-        if isinstance(n_records, NoisyCount):
-            C, counter = n_records.releases(), n_records.mechanism._lower(n_records=1, n_features=1)
-            count_variance = variance_of(n_records.mechanism)
         sampler = MomentsSampler(np.sqrt(variance), fit.n_warmup)
-        values = sampler._lower(), model._lower(), channel, counter
-        init = partial(start_moments, model, S, start, variance, count_variance)
-        advance = partial(advance_sampler, values, S, C, len(self.prior.mean) + 1)
+        values = sampler._lower(), model._lower(), channel, count.lowered_channel(channel)
+        init = partial(start_moments, model, S, count.likely, variance, count.variance)
+        advance = partial(advance_sampler, values, S, count.releases(), len(self.prior.mean) + 1)
         squares = query.value_range(1)[0] == 0.0
-        check = partial(check_draws, query.n_features, squares, model.n_records or None)
+        check = partial(check_draws, query.n_features, squares, count.known or None)
         self.posed = Problem(S, init, advance, partial(restored_moments, values[1]), check, most_times())
 
     def keep(self, fit):
@@ -184,22 +178,21 @@ class ImputedRecords:
     def check_number(n_features, most):
         """Any number will do."""
 
-    def __init__(self, fit, S, n_records):
+    def __init__(self, fit, S, count):
         query, channel = fit.mechanism.query, fit.mechanism._lower(n_records=len(S), n_features=S.shape[1])
-        self.bounds = np.column_stack(query.record_bounds())
+        self.count, self.bounds = count, np.column_stack(query.record_bounds())
         self.prior, self.interweave = fit._prior().scaled(self.bounds), fit.interweave
-        start, most, count = number_of_records(n_records)
+        start = count.likely
         unit = np.tile([-1.0, 1.0], (len(self.bounds), 1))
         self.model = ClampedRegression(unit, self.prior, fit.x_model.scaled(self.bounds))
         sd, sampler = np.sqrt(variance_of(fit.mechanism)), RegressionAugmentation()
         if fit.interweave:
             sampler = interweaving_sampler(self.model.x, query.n_features, start, sd, fit.n_warmup)
-        values = sampler._lower(), self.model._lower(), channel, counting(n_records, NoisyRegressionNumber)._lower()
-        init = partial(start_augmentation, self.model, values[1], start, most, S, moments_of(S, start))
-        advance = partial(advance_augmentation, values, S, count)
-        known = None if isinstance(n_records, NoisyCount) else n_records
+        values = sampler._lower(), self.model._lower(), channel, count.counting(NoisyRegressionNumber)._lower()
+        init = partial(start_augmentation, self.model, values[1], start, count.most, S, moments_of(S, start))
+        advance = partial(advance_augmentation, values, S, count.value)
         squares = query.value_range(1)[0] == 0.0
-        check = partial(check_draws, query.n_features, squares, known, law=self.model.x)
+        check = partial(check_draws, query.n_features, squares, count.known or None, law=self.model.x)
         most = most_times(start) if fit.interweave else 1
         self.posed = Problem(S, init, advance, partial(self._restored, values[1]), check, most)
 

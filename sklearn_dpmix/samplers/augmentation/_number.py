@@ -41,11 +41,6 @@ class NoisyNumber(KnownNumber):
         return self.mechanism.log_release(count, 0, 0, new) - self.mechanism.log_release(count, 0, 0, n)
 
 
-def counting(n_records, noisy=NoisyNumber):
-    """What is known of the number of records: an integer, or an object with ``scale`` and ``mechanism``."""
-    return noisy(n_records.mechanism, n_records.scale) if hasattr(n_records, "mechanism") else KnownNumber()
-
-
 @helper
 def change_number(rng, model, channel, counting, count, S, state, current):
     """Births and deaths of records, if their number was released with noise and has a flat prior on 0..most.
