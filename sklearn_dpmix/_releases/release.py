@@ -80,6 +80,10 @@ class Release:
         """The records as samplers see them; None if only a summary is left."""
         return self.channel.encode(self.Z)
 
+    def count_different(self):
+        """Number of different releases."""
+        return len(np.unique(self.encoded(), axis=0))
+
     def narrowest(self):
         """Width of the narrowest cells for which :meth:`nodes` are as good as the records."""
         return FINER * self._summary.cell_width if self._has_least else 0.0
@@ -325,72 +329,3 @@ def reach_of(quantiles):
     low, high = np.array(quantiles[:2]), np.array(quantiles[:1:-1])
     reach = np.where(high > low, (high - low) * FAR.reshape(-1, *[1] * (low.ndim - 1)), np.inf)
     return (low - reach).max(axis=0), (high + reach).min(axis=0)
-
-
-class SummarisedRelease(Release):
-    """A release of which only a summary is left."""
-
-    def __init__(self, summary, mechanism, n_all=None):
-        self._summary, self._has_least = summary, summary.n_records > FEW
-        self.n_all = n_all
-        self.mechanism = self.channel = mechanism
-        self.n_features, self.n_records = 1, summary.n_records
-
-    @cached_property
-    def spread(self):
-        n, mean, squares, least, largest = self._summary._sums
-        return np.array([mean]), np.array([squares / n]), np.array([max(largest, -least)])
-
-    def nodes(self, width):
-        return self._summary.nodes()
-
-    def _quantiles(self, levels):
-        places, weights = self._summary.nodes()
-        return np.interp(levels, (np.cumsum(weights) - 0.5 * weights) / self.n_records, places)[:, None]
-
-    def data(self):
-        return self._summary._contents()
-
-    def encoded(self):
-        return None
-
-    def shortage(self, wanted, error):
-        """The warning to give if narrower cells were needed."""
-        return (
-            f"the summary's cells are {self._summary.cell_width:.3g} wide, which is too wide for this fit: its log "
-            f"likelihood is off by up to {error:.2g}; make the summary with width={wanted / FINER:.2g}"
-        )
-
-    def guess(self):
-        raise NotImplementedError("a summary has no records")
-
-    def _known_moments(self):
-        (mean, variance, _), n = self.spread, self.n_records
-        return self.channel.moments_of(n, mean, variance)
-
-    def _moved_nearer(self):
-        places, weights = self._summary.nodes()
-        n, up_to = self.n_records, np.cumsum(weights)
-        below, above = np.searchsorted(up_to, LEVELS[:2] * n, "right"), np.searchsorted(up_to, LEVELS[2:] * n)
-        low, high = reach_of(places[[*below, *above]])
-        if self._summary._sums.least >= low and self._summary._sums.largest <= high:
-            return None
-        places = np.clip(places, low, high)
-        mean, largest = weights @ places / n, np.abs(places).max()
-        moved = SummarisedRelease(self._summary, self.mechanism, self.n_all)
-        moved.spread = np.array([mean]), np.array([weights @ (places - mean) ** 2 / n]), np.array([largest])
-        return moved
-
-    def centre(self):
-        return self._centre_of_nodes()
-
-    def farthest(self, bounds):
-        """As for records, from the smallest and the largest one."""
-        values = np.array(self._summary._sums[3:])
-        outside = np.maximum(np.maximum(bounds[0, 0] - values, values - bounds[0, 1]), 0.0)
-        tail = self.mechanism.tail_probability(outside, self.mechanism.noise_scale)
-        if tail is None:
-            return 1.0, "", "", self.n_records
-        tail = np.where(outside > 0, tail, 1.0)
-        worst = int(np.argmin(tail))
-        return float(tail[worst]), "the release", f"{values[worst]:.6g}", self.n_records

@@ -13,7 +13,8 @@ from sklearn.exceptions import NotFittedError
 from sklearn.utils.estimator_checks import parametrize_with_checks
 
 from sklearn_dpmix import DeconvolutionKDE
-from sklearn_dpmix.estimators.mixture import _deconvolution
+from sklearn_dpmix.estimators.mixture._bandwidths import plug_in, roughness
+from sklearn_dpmix.estimators.mixture._noise_inversion import evaluate, evaluate_evenly, inversion
 from sklearn_dpmix.mechanisms import GaussianMechanism, LaplaceMechanism, RecordChannel
 from sklearn_dpmix.metrics import integrated_squared_error
 
@@ -120,9 +121,9 @@ def test_the_expectation_is_the_smoothed_density(mechanism):
     """With the exact characteristic function of a release: E f = K_h * f, whatever the noise."""
     h = 0.3
     log_gain = lambda t: -np.log(noise_cf(mechanism, t))  # noqa: E731
-    t, c = _deconvolution._inversion(lambda t: true_cf(t) * noise_cf(mechanism, t), log_gain, h, 20.0)
+    t, c = inversion(lambda t: true_cf(t) * noise_cf(mechanism, t), log_gain, h, 20.0)
     x = np.array([-2.0, -1.0, 0.1, 1.5, 3.0])
-    found = _deconvolution._evaluate(t, c, x)
+    found = evaluate(t, c, x)
     np.testing.assert_allclose(found, [smoothed_truth(v, h) for v in x], rtol=0, atol=1e-9)
 
 
@@ -158,8 +159,8 @@ def test_points_on_the_even_grid_are_the_same(mechanism):
     for n_points in (1, 2, 10, 101):
         grid = -3.0 + 0.25 * np.arange(n_points)
         np.testing.assert_allclose(
-            _deconvolution._evaluate_evenly(t, c, -3.0, 0.25, n_points),
-            _deconvolution._evaluate(t, c, grid),
+            evaluate_evenly(t, c, -3.0, 0.25, n_points),
+            evaluate(t, c, grid),
             atol=1e-11,
         )
 
@@ -269,8 +270,8 @@ def test_the_plug_in_minimises_the_asymptotic_error(mechanism):
     law = np.log1p if isinstance(mechanism, LaplaceMechanism) else (lambda u: 0.5 * u)
     gain = lambda t: law((mechanism.scale * t / unit) ** 2)  # noqa: E731  1/φ_noise² overflows, its log does not
     y = (y - y.min()) / unit
-    h, pilot = _deconvolution._plug_in(y, gain, y.var() / 2)
-    theta = _deconvolution._roughness(2, pilot, y, gain)
+    h, pilot = plug_in(y, gain, y.var() / 2)
+    theta = roughness(2, pilot, y, gain)
 
     def asymptotic(log_h):
         h = np.exp(log_h)

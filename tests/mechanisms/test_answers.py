@@ -268,12 +268,25 @@ def test_the_walk_is_for_few_answers():
     assert isinstance(chosen.sized(20_000, 10), Conditional)
 
 
+def test_a_fit_counts_different_answers():
+    """Catches a choice by how many answers are possible: people give few of the million here."""
+    mechanism = UnaryEncodingMechanism(12.0, 10)
+    Z = mechanism.privatize(np.tile([[0.0, 3.0], [9.0, 1.0]], (4000, 1)), random_state=0)
+    release = Release(Z, mechanism)
+    assert release.count_different() == len({tuple(row) for row in Z.tolist()}) < 1000
+    chosen = Auto().resolve(mechanism, CategoricalKernel(10))
+    assert isinstance(chosen.sized(8000, 2), Conditional)
+    assert isinstance(chosen.sized(8000, 2, release.count_different), MixingMeasure)
+
+
 def test_the_walk_is_for_answers_to_one_question_or_that_many_gave():
     design = FiniteChannelMechanism.local_hashing(1.0, np.eye(64, 20, dtype=int), 8)
     one = Auto().resolve(design, CategoricalKernel(20))
     assert isinstance(one.sized(1000, 1), MixingMeasure)
     two = Auto().resolve(RandomizedResponseMechanism(1.0, 30), CategoricalKernel(30))
     assert isinstance(two.sized(10_000, 2), MixingMeasure) and isinstance(two.sized(1000, 2), Conditional)
+    assert isinstance(two.sized(1000, 2, lambda: 500), MixingMeasure)
+    assert isinstance(two.sized(1000, 2, lambda: 501), Conditional)
     bits = Auto().resolve(UnaryEncodingMechanism(1.0, 400), CategoricalKernel(400))
     assert isinstance(bits.sized(10_000, 1), MixingMeasure) and isinstance(bits.sized(11_000, 1), Conditional)
 

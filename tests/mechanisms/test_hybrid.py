@@ -14,7 +14,8 @@ from scipy.integrate import quad
 from sklearn_dpmix import PrivateDPMixture, ReleaseSummary
 from sklearn_dpmix._base.compiled import compiled
 from sklearn_dpmix._releases.nodes import cell_edges, compress
-from sklearn_dpmix._releases.release import Release, SummarisedRelease
+from sklearn_dpmix._releases.release import Release
+from sklearn_dpmix._releases.summarised_release import SummarisedRelease
 from sklearn_dpmix.kernels import BetaKernel, NormalKernel, TruncatedNormalKernel
 from sklearn_dpmix.mechanisms import HybridMechanism, PiecewiseMechanism
 from sklearn_dpmix.mechanisms._hybrid import COIN_ALONE

@@ -7,7 +7,8 @@ import pytest
 from scipy import stats
 
 from sklearn_dpmix import PrivateDPMixture, ReleaseSummary
-from sklearn_dpmix._releases.release import Release, SummarisedRelease, inside
+from sklearn_dpmix._releases.release import Release, inside
+from sklearn_dpmix._releases.summarised_release import SummarisedRelease
 from sklearn_dpmix.mechanisms import (
     AdditiveMechanism,
     BinomialMechanism,

@@ -18,7 +18,8 @@ from window_twins import ForgetsClampingOnNodes
 from sklearn_dpmix import PrivateDPMixture, ReleaseSummary
 from sklearn_dpmix._releases.nodes import Nodes, cell_edges, compress
 from sklearn_dpmix._releases.nodes_of_several import compress_records
-from sklearn_dpmix._releases.release import Release, SummarisedRelease
+from sklearn_dpmix._releases.release import Release
+from sklearn_dpmix._releases.summarised_release import SummarisedRelease
 from sklearn_dpmix.estimators.mixture._mixture_problem import MixtureProblem
 from sklearn_dpmix.kernels import NormalKernel
 from sklearn_dpmix.mechanisms import HybridMechanism, LaplaceMechanism, PiecewiseMechanism, SquareWaveMechanism

@@ -1,15 +1,13 @@
 """Deconvoluting kernel density estimator (Stefanski & Carroll 1990), bandwidths of Delaigle & Gijbels (2004)."""
 
 from functools import partial
-from math import exp, factorial, log, pi, sqrt
+from math import log, sqrt
 from numbers import Real
 from typing import Any, ClassVar, Self
 
 import numpy as np
 from numpy.typing import ArrayLike
 from scipy.integrate import trapezoid
-from scipy.optimize import brentq, minimize_scalar
-from scipy.special import logsumexp
 from sklearn.base import BaseEstimator, DensityMixin
 from sklearn.utils._param_validation import Interval, StrOptions
 from sklearn.utils.validation import check_is_fitted, validate_data
@@ -20,137 +18,12 @@ from ..._releases.misfits import misfits
 from ..._releases.release import Release
 from .._chain_estimator import warn_user
 from .._decorators import fit_context
+from ._bandwidths import SELECTORS
+from ._noise_inversion import empirical_cf, evaluate, evaluate_evenly, inversion
 
-# --- the kernel, the noise and the inversion -------------------------------------------------------------------------
-
-KERNEL_VARIANCE = 6.0  # ∫x²K(x)dx = -φ_K''(0)
 MARGIN = 10.0  # bandwidths beyond the release where the estimate ends; K falls off as x⁻⁴
 STEPS = 32  # grid points per bandwidth where the positive part is integrated
 MAX_SPAN = 1e4  # bandwidths; the cost grows with the square
-BLOCK = 2**20  # entries of a temporary array
-_NODES, _WEIGHTS = np.polynomial.legendre.leggauss(32)
-
-
-def _kernel_cf(u):
-    """φ_K(u) = (1 - u²)³ on [-1, 1], 0 outside."""
-    return np.maximum(1.0 - np.square(u), 0.0) ** 3
-
-
-def _quadrature(phase):
-    """Nodes and weights on [0, 1] for an integrand that turns through ``phase`` radians.
-
-    Panels of 32 Gauss–Legendre nodes, at most 40 radians each: the rule is exact to degree 63, and the Chebyshev
-    coefficients of exp(20ix) beyond that are below 1e-20.  Two panels at least, for φ_K²/φ_noise².
-    """
-    n_panels = 2 + int(phase / 40.0)
-    nodes = (np.arange(n_panels)[:, None] + 0.5 + 0.5 * _NODES) / n_panels
-    return nodes.ravel(), np.tile(0.5 * _WEIGHTS / n_panels, n_panels)
-
-
-def _empirical_cf(t, y):
-    """φ_emp(t) = Σ exp(ity_i)/n."""
-    size = max(1, BLOCK // len(t))
-    return sum(np.exp(1j * np.outer(t, y[i : i + size])).sum(axis=1) for i in range(0, len(y), size)) / len(y)
-
-
-def _inversion(cf, log_gain, bandwidth, span):
-    """Frequencies t and coefficients c such that the estimate is f(x) = Re Σ c exp(-itx).
-
-    This is f(x) = (1/π)∫_0^{1/h} Re(exp(-itx) φ(t)) φ_K(th)/φ_noise(t) dt on the nodes t = u/h, for any characteristic
-    function φ of the release, where |x - z| is at most ``span``.
-    """
-    u, weights = _quadrature(span / bandwidth)
-    t = u / bandwidth
-    return t, weights / (pi * bandwidth) * cf(t) * _kernel_cf(u) * np.exp(log_gain(t))
-
-
-def _evaluate(t, c, x):
-    """Re Σ c exp(-itx) at any points."""
-    size = max(1, BLOCK // len(t))
-    blocks = [(np.exp(-1j * np.outer(x[i : i + size], t)) @ c).real for i in range(0, len(x), size)]
-    return np.concatenate(blocks)
-
-
-def _evaluate_evenly(t, c, start, step, n_points):
-    """Re Σ c exp(-itx) at x = start + step·(mB + l): exp(-itx) factors into (m, t) and (t, l), √n_points of each."""
-    size = int(np.ceil(np.sqrt(n_points)))
-    outer = np.exp(-1j * np.outer(start + step * size * np.arange(size), t)) * c
-    return (outer @ np.exp(-1j * np.outer(t, step * np.arange(size)))).real.ravel()[:n_points]
-
-
-# --- bandwidths; records are in units of the release's range ---------------------------------------------------------
-
-_U, _W = _quadrature(240.0)  # for the noise terms, whatever the bandwidth
-
-
-def _log_noise_term(log_h, moment, log_gain, n):
-    """Log of (1/πnh)∫_0^1 m(u)/φ_noise(u/h)² du; in logs, because 1/φ_noise² of Gaussian noise overflows."""
-    return logsumexp(2.0 * log_gain(_U * exp(-log_h)), b=_W * moment) - log_h - log(pi * n)
-
-
-def _balance(moment, coefficient, power, log_gain, n):
-    """Solve (1/πnh)∫_0^1 m(u)/φ_noise(u/h)² du = coefficient·h^power, whose log ratio falls with h: one root."""
-    return exp(
-        brentq(
-            lambda log_h: _log_noise_term(log_h, moment, log_gain, n) - log(coefficient) - power * log_h, -40.0, 40.0
-        )
-    )
-
-
-def _roughness(r, h, y, log_gain):
-    """Estimate of ∫f^(r)(x)²dx: (1/π)∫_0^{1/h} t^2r |φ_emp(t)|² φ_K(th)²/φ_noise(t)² dt."""
-    u, weights = _quadrature(1.0 / h)
-    t = u / h
-    amplitude = np.abs(t**r * _empirical_cf(t, y) * _kernel_cf(u)) * np.exp(log_gain(t))
-    return float(weights @ amplitude**2) / (pi * h)
-
-
-def _plug_in(y, log_gain, variance):
-    """Plug-in bandwidth, and the pilot with which ∫f''² was estimated (Delaigle & Gijbels 2004, §3).
-
-    ∫f''''² is a normal's of the confidential records' ``variance``; then, for r = 3 and 2, θ_r = ∫f^(r)² is estimated
-    with the bandwidth at which its two asymptotic biases, -h²μ₂θ_{r+1} and the noise's, cancel (Delaigle & Gijbels
-    2002); last, the asymptotic MISE V(h) + h⁴μ₂²θ_2/4 is minimised: -hV'(h) = h⁴μ₂²θ_2.
-    """
-    n = len(y)
-    theta = factorial(8) / (2.0**9 * factorial(4) * sqrt(pi) * variance**4.5)
-    for r in (3, 2):
-        moment = _U ** (2 * r) * _kernel_cf(_U) ** 2
-        pilot = _balance(moment, KERNEL_VARIANCE * theta, 2 * r + 2, log_gain, n)
-        theta = _roughness(r, pilot, y, log_gain)
-    falls = 12.0 * _U**2 * (1.0 - _U**2) ** 5  # -u d/du φ_K(u)²: V is ∫φ_K(th)²/φ_noise(t)² dt/(πn), h is in φ_K only
-    return _balance(falls, KERNEL_VARIANCE**2 * theta, 4, log_gain, n), pilot
-
-
-def _bootstrap(y, log_gain, variance):
-    """Minimiser of the bootstrap MISE (Delaigle & Gijbels 2004, §4), which has a closed form.
-
-    Resampling from the estimate with pilot g, of characteristic function φ_g, and adding noise, the MISE is exactly
-    V(h) + (1/π)∫_0^{1/g}|φ_g(t)|²((1 - 1/n)φ_K(th)² - 2φ_K(th) + 1) dt.  The pilot is the plug-in's, for ∫f''².
-    """
-    n = len(y)
-    centre, pilot = _plug_in(y, log_gain, variance)
-    u, weights = _quadrature(1.0 / pilot)
-    t = u / pilot
-    power = weights / (pi * pilot) * np.square(np.abs(_empirical_cf(t, y) * _kernel_cf(u)) * np.exp(log_gain(t)))
-
-    def mise(log_h):
-        kernel = _kernel_cf(t * exp(log_h))
-        with np.errstate(over="ignore"):
-            noise = np.exp(_log_noise_term(log_h, _kernel_cf(_U) ** 2, log_gain, n))
-        return noise + np.sum(power * ((1.0 - 1.0 / n) * kernel**2 - 2.0 * kernel))
-
-    # It may have several minima: take the lowest point of a grid, then refine it.
-    grid = log(centre) + np.linspace(-log(100.0), log(100.0), 201)
-    best = int(np.argmin([mise(log_h) for log_h in grid]))
-    around = grid[max(best - 1, 0)], grid[min(best + 1, len(grid) - 1)]
-    return exp(minimize_scalar(mise, bounds=around, method="bounded", options={"xatol": 1e-6}).x)
-
-
-SELECTORS = {"plug-in": lambda *args: _plug_in(*args)[0], "bootstrap": _bootstrap}
-
-
-# --- the estimator ---------------------------------------------------------------------------------------------------
 
 
 class DeconvolutionKDE(DensityMixin, BaseEstimator):
@@ -312,11 +185,11 @@ class DeconvolutionKDE(DensityMixin, BaseEstimator):
         if not np.all(np.isfinite(support)):
             raise ValueError(f"bandwidth={self.bandwidth!r} is beyond floating point for Z: use another unit")
         self.bandwidth_, self.noise_scale_, self.support_, self._low_ = h, noise_scale, support, low
-        cf = partial(_empirical_cf, y=(Z - low) / h)
-        self._frequencies_, self._coefficients_ = _inversion(cf, log_gain, 1.0, span + MARGIN)
+        cf = partial(empirical_cf, y=(Z - low) / h)
+        self._frequencies_, self._coefficients_ = inversion(cf, log_gain, 1.0, span + MARGIN)
         n_points = 1 + int(np.ceil((span + 2.0 * MARGIN) * STEPS))
         step = (span + 2.0 * MARGIN) / (n_points - 1)
-        values = _evaluate_evenly(self._frequencies_, self._coefficients_, -MARGIN, step, n_points)
+        values = evaluate_evenly(self._frequencies_, self._coefficients_, -MARGIN, step, n_points)
         self._positive_mass_ = float(trapezoid(np.maximum(values, 0.0), dx=step))
 
     def density(self, X: ArrayLike, proper: bool = True) -> Floats:
@@ -339,7 +212,7 @@ class DeconvolutionKDE(DensityMixin, BaseEstimator):
         values = np.zeros(len(x))
         if np.any(inside):
             points = (x[inside] - self._low_) / self.bandwidth_
-            values[inside] = _evaluate(self._frequencies_, self._coefficients_, points)
+            values[inside] = evaluate(self._frequencies_, self._coefficients_, points)
         if proper:
             values = np.maximum(values, 0.0) / self._positive_mass_
         return values / self.bandwidth_

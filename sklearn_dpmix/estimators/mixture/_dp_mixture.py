@@ -19,7 +19,8 @@ from ..._chains.mixed import have_mixed, worst_monitors
 from ..._posterior.cluster import ReleaseClusters
 from ..._posterior.mixture import MixtureDraws
 from ..._releases.misfits import misfits
-from ..._releases.release import Release, SummarisedRelease
+from ..._releases.release import Release
+from ..._releases.summarised_release import SummarisedRelease
 from ...kernels import Kernel
 from ...samplers import MixtureSampler
 from ...samplers.mixture.measure._node_layout import TOLERANCE

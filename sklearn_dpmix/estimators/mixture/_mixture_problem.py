@@ -40,7 +40,7 @@ class MixtureProblem:
     def __init__(self, release, mechanism, kernel, mixing, sampler):
         n, d = release.n_records, release.n_features
         self.release, self.mixing = release, mixing
-        self.sampler, self.kernel = sampler.sized(n, d), kernel.resolve(release)
+        self.sampler, self.kernel = sampler.sized(n, d, release.count_different), kernel.resolve(release)
         self.Z = release.encoded()
         self.values = (
             self.sampler._lower(n_records=n),

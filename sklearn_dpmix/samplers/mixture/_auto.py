@@ -1,5 +1,6 @@
 """``sampler="auto"``: the fastest exact sampler that we know for the given parts (measured in ``benchmarks``)."""
 
+from collections.abc import Callable
 from math import inf
 from typing import Any
 
@@ -15,7 +16,7 @@ from .measure._correlated_atoms import is_near_limit
 from .measure._walk import MixingMeasure
 from .measure._which_chart import correlated_kind, masses_of
 
-MOST_ANSWERS = 6000  # different ones to all questions together, times questions and categories
+MOST_ANSWERS = 30_000  # different ones to all questions together, times questions and categories
 MOST_OF_MANY, MANY_EACH = 60_000, 10  # ... where so many people gave each
 MOST_TO_ONE = 4_000_000  # ... to a single question
 MOST_NUMBERS = 30_000  # records times features, of three to twenty: a walk then takes a minute or two
@@ -44,7 +45,8 @@ class Auto(MixtureSampler):
     - two correlated features and up to 10,000 records, or three and up to 5000, with a ``dof`` of at least n_features -
       1/2; any number of records under Gaussian noise with one scale, if records are not clamped, or if there are two
       features and the noise is not much narrower than the bounds;
-    - categories with some hundred different answers, to one question with many thousand;
+    - categories, if different answers times questions times categories are at most 30,000, or 60,000 where ten or more
+      people gave each answer; to a single question 4 million;
     - a Pitman–Yor process for one feature, if at most 1000 masses are expected and n is at least 1.5 times as large.
 
     Otherwise it is the first of these that takes the parts: ``Cells``, for a channel that has cells; ``Interweaved``;
@@ -105,7 +107,9 @@ class MeasureWhereFast(MixingMeasure):
     def label(self) -> str:
         return '"auto"'
 
-    def sized(self, n_records: int, n_features: int) -> MixtureSampler:
+    def sized(
+        self, n_records: int, n_features: int, count_different: Callable[[], int] | None = None
+    ) -> MixtureSampler:
         if self.mechanism is None or self.mechanism.n_answers is None:
             kind = self.kernel.noised_as
             if kind == "correlated_normal":
@@ -120,12 +124,18 @@ class MeasureWhereFast(MixingMeasure):
                 n_masses = masses_of(self.mixing._lower()).n_expected(n_records)
                 is_fast = n_features == 1 and n_masses <= min(MOST_MASSES, n_records / RECORDS_EACH)
         else:
-            n_answers = min(n_records, self.mechanism.n_answers ** min(n_features, 64))
-            size = n_answers * n_features * self.mechanism.n_categories
-            is_fast = size <= (MOST_TO_ONE if n_features == 1 else MOST_ANSWERS)
-            is_fast = is_fast or (size <= MOST_OF_MANY and MANY_EACH * n_answers <= n_records)
-            is_fast = is_fast or self.mechanism.noncompliance is not None  # which no other takes
+            possible = min(n_records, self.mechanism.n_answers ** min(n_features, 64))
+            is_fast = self.mechanism.noncompliance is not None  # which no other takes
+            is_fast = is_fast or self.is_small(possible, n_records, n_features)
+            if not is_fast and count_different is not None:
+                is_fast = self.is_small(count_different(), n_records, n_features)
         return MixingMeasure() if is_fast else self.other.sized(n_records, n_features)
+
+    def is_small(self, n_answers: int, n_records: int, n_features: int) -> bool:
+        """Whether so many different answers are few enough."""
+        size = n_answers * n_features * self.mechanism.n_categories
+        most = MOST_OF_MANY if MANY_EACH * n_answers <= n_records else MOST_ANSWERS
+        return size <= (MOST_TO_ONE if n_features == 1 else most)
 
 
 def can_walk(mechanism, kernel, mixing):

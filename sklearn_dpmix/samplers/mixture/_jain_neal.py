@@ -6,6 +6,7 @@ their clusters.  Where the other records go is drawn by Gibbs scans between thes
 the last scan makes the proposal.  So a whole cluster moves in one step, to where its records fit.
 """
 
+from collections.abc import Callable
 from math import exp, inf, lgamma, log
 from operator import attrgetter
 from typing import Any
@@ -82,8 +83,10 @@ class JainNeal(MixtureSampler):
             )
         return clone(self).set_params(sampler=other)
 
-    def sized(self, n_records: int, n_features: int) -> MixtureSampler:
-        return clone(self).set_params(sampler=self.wrapped.sized(n_records, n_features))
+    def sized(
+        self, n_records: int, n_features: int, count_different: Callable[[], int] | None = None
+    ) -> MixtureSampler:
+        return clone(self).set_params(sampler=self.wrapped.sized(n_records, n_features, count_different))
 
     def restored(self, values: Any, Z: Array, kernel: Any, mixing: Any, state: Any, fresh: Any, n_sweeps: int) -> Any:
         state = super().restored(values, Z, kernel, mixing, state, fresh, n_sweeps)

@@ -1,5 +1,6 @@
 """The base class of mixture samplers: declared requirements, a start, and one compiled sweep."""
 
+from collections.abc import Callable
 from typing import Any
 
 import numpy as np
@@ -107,8 +108,13 @@ class MixtureSampler(Component):
         """Whether it takes so many features of these parts."""
         return True
 
-    def sized(self, n_records: int, n_features: int) -> "MixtureSampler":
-        """Return the sampler to run on a release of this size: ``self``, but for ``Auto``'s."""
+    def sized(
+        self, n_records: int, n_features: int, count_different: Callable[[], int] | None = None
+    ) -> "MixtureSampler":
+        """Return the sampler to run on a release of this size: ``self``, but for ``Auto``'s.
+
+        ``count_different`` counts different releases; it is called only if the answer depends on that.
+        """
         return self
 
     def summarise(self, values: Any, Z: Array, release: Any) -> Any:
