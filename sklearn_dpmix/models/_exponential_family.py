@@ -56,6 +56,8 @@ class Family(Component):
     exact_law : str or None
         "counts", "poisson" or "gamma": the distribution of the statistic of records that are not cut at bounds, if it
         has a closed form.
+    adds_up : bool
+        Whether the numbers of a statistic add up to the number of records.
 
     Examples
     --------
@@ -91,6 +93,7 @@ class Family(Component):
     needs_conjugate_prior = True
     n_free = 1
     exact_law: str | None = None
+    adds_up = False
 
     @property
     def name(self) -> str:
@@ -148,6 +151,19 @@ class Family(Component):
         """Return t(x) of shape (n, n_statistics) for records ``x`` of shape (n,) inside the support."""
         raise TypeError(f"{type(self).__name__} must define statistics(self, x): (n,) -> (n, n_statistics)")
 
+    def agrees(self, other: "Family") -> bool:
+        """Return whether ``other`` is the same family."""
+        return type(other) is type(self) and bool(other.get_params() == self.get_params())
+
+    def with_statistics(self, n: int) -> "Family":
+        """Return the family for a statistic of n numbers: another one where this one does not say how many."""
+        return self
+
+    def statistic_range(self, x: Array) -> tuple[Array, Array]:
+        """Return the least and the largest of each number of t, which are among those at the places ``x``."""
+        t = self.statistics(x)
+        return t.min(axis=0), t.max(axis=0)
+
     def is_statistic(self, s: Array, n: float, slack: Array) -> bool:
         """Return whether s, each of whose entries is within its range, can be Σ t(x) of n records (0: of any number).
 
@@ -174,6 +190,10 @@ class Family(Component):
     def mean(self, theta: Array) -> Array:
         """Return the mean of a record given each row of θ: (n_theta,)."""
         raise TypeError(f"{type(self).__name__} must define mean(self, theta): (m, n_params) -> (m,)")
+
+    def prediction(self, theta: Array) -> float:
+        """Return what to predict for a record, given draws of θ: the mean."""
+        return float(np.mean(self.mean(theta)))
 
     def draw(self, rng: np.random.Generator, theta: Array) -> Array:
         """Draw a record given each row of θ: (n_theta,)."""

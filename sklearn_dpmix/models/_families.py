@@ -104,6 +104,7 @@ class Multinomial(Family):
     prior_class = DirichletPrior
     wide_prior_class = WideDirichletPrior
     exact_law = "counts"
+    adds_up = True
 
     def __init__(self, n_categories: int | None = None) -> None:
         self.n_categories = n_categories
@@ -140,6 +141,19 @@ class Multinomial(Family):
 
     def statistics(self, x: Array) -> Array:
         return (x[:, None] == np.arange(self.n_categories or 0)).astype(np.float64)
+
+    def agrees(self, other: Family) -> bool:
+        return type(other) is type(self) and self.n_categories in (None, other.get_params()["n_categories"])
+
+    def with_statistics(self, n: int) -> Family:
+        return self if self.n_categories == n else type(self)(n_categories=n)
+
+    def statistic_range(self, x: Array) -> tuple[Array, Array]:
+        return np.zeros(self.n_categories or 0), np.ones(self.n_categories or 0)
+
+    def prediction(self, theta: Array) -> float:
+        """Return the most probable category."""
+        return int(np.argmax(theta.mean(axis=0)))
 
     def is_statistic(self, s: Array, n: float, slack: Array) -> bool:
         return super().is_statistic(s, n, slack) and (not n or bool(s.sum() == n))

@@ -14,7 +14,7 @@ from ..._base.beta_numeric import draw_beta_interval
 from ..._base.generators import as_generator
 from ..._base.parameters import positive_number
 from ..._base.typing import Seed
-from ...models import BetaPrior, Multinomial
+from ...models import BetaPrior
 from ...privacy import PrivacyGuarantee
 from .._confidential import check_confidential
 from .._decorators import fit_context, with_callbacks
@@ -100,8 +100,7 @@ random_state, warm_start, checkpoint, verbose :
         released = check_release(self, S, family)
         keep_names(self, S, released)
         s = released.mean(axis=0)
-        if isinstance(family, Multinomial):
-            family = Multinomial(n_categories=len(s))
+        family = family.with_statistics(len(s))
         bounds, _ = check_bounds(None, family, query)
         scaling = None if query is None else query._scaling(family)
         if scaling is not None:

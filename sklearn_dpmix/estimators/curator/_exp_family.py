@@ -16,7 +16,7 @@ from ..._base.parameters import check_array, positive_integer
 from ..._base.typing import Array, Floats, Seed
 from ..._chains.auto_draws import AutoDraws
 from ..._chains.datatree import Contents
-from ...models import Family, Multinomial
+from ...models import Family
 from ...models._scaling import scaling_of
 from .._chain_estimator import ChainEstimator, warn_user
 from .._decorators import fit_context, with_callbacks
@@ -296,11 +296,7 @@ class PrivateExpFamilyGibbs(ChainEstimator):
         prediction : ndarray of shape (n_samples,)
         """
         theta = self._theta()
-        if isinstance(self.family_, Multinomial):
-            value = int(np.argmax(theta.mean(axis=0)))
-        else:
-            value = float(np.mean(self.family_.mean(theta)))
-        return np.full(_num_samples(X), value)
+        return np.full(_num_samples(X), self.family_.prediction(theta))
 
     def score_samples(self, X: ArrayLike) -> Floats:
         """Log posterior predictive density (mass) of confidential records, as they are before any bounds.

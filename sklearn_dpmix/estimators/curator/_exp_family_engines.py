@@ -11,7 +11,6 @@ from ..._base.acceptance import PROPOSED as RECORDS_PROPOSED
 from ..._base.restore import require, require_range, require_whole
 from ..._chains.problem import Problem
 from ...mechanisms import LaplaceMechanism
-from ...models import Multinomial
 from ...models._family_records import RECORD_MODELS
 from ...samplers._driver import advance_sampler, most_times
 from ...samplers.augmentation._augmented_state import N_RECORDS, restored_augmentation, start_augmentation
@@ -239,7 +238,7 @@ def given_engine(problem):
 def normal_engine(problem):
     """The statistic given θ is taken to be normal."""
     family = problem.family
-    if isinstance(family, Multinomial):
+    if family.adds_up:
         return normal_counts_engine(problem)
     model = lowered(problem)
     given = problem.S[0] if problem.mechanism is None else None

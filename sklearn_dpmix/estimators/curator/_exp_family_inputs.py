@@ -6,7 +6,7 @@ import numpy as np
 
 from ..._base.parameters import refuse_threshold
 from ...mechanisms import AdditiveMechanism
-from ...models import Family, Multinomial, Prior, resolve_family
+from ...models import Family, Prior, resolve_family
 from ...models._scaling import Scaling
 from ...queries import SufficientStatistics
 from ._count import LARGEST_COUNT, KnownCount, UnknownCount, check_count
@@ -61,9 +61,8 @@ def read_problem(estimator, S):
     if query is not None:
         check_statistic_names(S, query)
     S = check_release(estimator, S, family)
-    if isinstance(family, Multinomial) and family.n_categories is None:
-        family = Multinomial(n_categories=S.shape[1])
-        family.check()
+    family = family.with_statistics(S.shape[1])
+    family.check()
     bounds, outside = check_bounds(estimator.truncation, family, query)
     wide = may_be_wide(family, bounds, estimator.mechanism, estimator.approximation)
     prior = None if estimator.prior is None else check_prior(estimator.prior, family, wide=wide)
@@ -127,17 +126,12 @@ def check_family(family, query):
     if query is None:
         return family
     other = resolve_family(query.family)
-    same = type(other) is type(family)
-    if same and isinstance(family, Multinomial):
-        if family.n_categories in (None, other.n_categories):
-            return other
-        same = False
-    if not same or other.get_params() != family.get_params():
+    if not family.agrees(other):
         raise ValueError(
             f"family={family!r}, but the mechanism released statistics of {other!r} (query={query!r}): give the same "
             "family to both"
         )
-    return family
+    return other
 
 
 def check_prior(prior, family, wide=False):
@@ -149,7 +143,7 @@ def check_prior(prior, family, wide=False):
         names = " or ".join(one.__name__ for one in classes)
         why = ""
         if family.wide_prior_class is not None and isinstance(prior, family.wide_prior_class):
-            also = "approximation='exact'" if isinstance(family, Multinomial) else "records within bounds"
+            also = "approximation='exact'" if family.adds_up else "records within bounds"
             why = f": this one needs a mechanism and {also}"
         raise ValueError(f"prior of family {type(family).__name__} must be a {names}, got prior={prior!r}{why}")
     prior.check()
@@ -164,7 +158,7 @@ def may_be_wide(family, bounds, mechanism, approximation):
     the approximation is wrong.
     """
     is_hidden = mechanism is not None and (bounds is not None or family.is_bounded)
-    return is_hidden and not (isinstance(family, Multinomial) and approximation == "normal")
+    return is_hidden and not (family.adds_up and approximation == "normal")
 
 
 def default_prior(problem, wide):

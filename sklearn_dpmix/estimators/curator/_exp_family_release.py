@@ -5,7 +5,6 @@ from typing import Any, NamedTuple
 import numpy as np
 from sklearn.base import clone
 
-from ...models import Multinomial
 from ...models._scaling import scaling_of
 from .._chain_estimator import warn_user
 from ._curator import IMPOSSIBLE, probability_beyond, probability_outside
@@ -41,13 +40,13 @@ def value_range(problem):
     """Smallest and largest value of each statistic before noise, (low, high)."""
     family, (lo, hi) = problem.family, problem.bounds or problem.family.support
     x = np.unique([lo, hi, min(max(0.0, lo), hi)])
-    with np.errstate(divide="ignore", invalid="ignore"):
-        t = family.statistics(x) if problem.scaling is None else np.array([problem.scaling.low, problem.scaling.high])
+    if problem.scaling is None:
+        with np.errstate(divide="ignore", invalid="ignore"):
+            low, high = family.statistic_range(x)
+    else:
+        low, high = np.array(problem.scaling.low), np.array(problem.scaling.high)
     if problem.outside == "drop":
-        t = np.vstack([t, np.zeros(t.shape[1])])
-    low, high = t.min(axis=0), t.max(axis=0)
-    if isinstance(family, Multinomial):
-        low, high = np.zeros(t.shape[1]), np.ones(t.shape[1])
+        low, high = np.minimum(low, 0.0), np.maximum(high, 0.0)
     n = problem.n_records.known
     if n:
         return n * low, n * high
@@ -138,7 +137,7 @@ def check_possible(problem):
             f"{problem.n_records}?",
             UserWarning,
         )
-    elif isinstance(problem.family, Multinomial) and (known := problem.n_records.known):
+    elif problem.family.adds_up and (known := problem.n_records.known):
         off = np.abs(S.sum(axis=1) - known)  # the noise of K counts: one of them is at least off / K
         size = S.shape[1]
         scale = np.reshape(mechanism.noise_scale_for(size), (-1, 1))
