@@ -18,7 +18,7 @@ from ...models import BetaPrior
 from ...privacy import PrivacyGuarantee
 from .._confidential import check_confidential
 from .._decorators import fit_context, with_callbacks
-from ._count import KnownCount, check_count
+from ._count import known_count
 from ._curator import keep_names
 from ._exp_family import PrivateExpFamilyGibbs
 from ._exp_family_engines import choose_engine
@@ -26,8 +26,8 @@ from ._exp_family_inputs import (
     FamilyProblem,
     check_bounds,
     check_family,
-    check_log_concave,
     check_mechanism,
+    check_n_records,
     check_prior,
     check_release,
     default_prior,
@@ -96,7 +96,7 @@ random_state, warm_start, checkpoint, verbose :
         """The problem without noise; its statistic is of records in the units of a scaled release."""
         query = check_mechanism(self.mechanism)
         family = check_family(self.family, query)
-        n = check_log_concave(check_count(type(self).__name__, self.n_records)).likely
+        n = check_n_records(self).likely
         released = check_release(self, S, family)
         keep_names(self, S, released)
         s = released.mean(axis=0)
@@ -107,7 +107,7 @@ random_state, warm_start, checkpoint, verbose :
             s = (s - n * scaling.offset) / scaling.gain
         prior = family.default_prior(bounds) if self.prior is None else check_prior(self.prior, family)
         nearest = family.nearest_statistic(s, n)
-        problem = FamilyProblem(family, prior, None, bounds, None, KnownCount(n), nearest[None], scaling)
+        problem = FamilyProblem(family, prior, None, bounds, None, known_count(n), nearest[None], scaling)
         if prior is None:
             prior = default_prior(problem._replace(bounds=None), wide=False)
         return problem._replace(prior=prior)

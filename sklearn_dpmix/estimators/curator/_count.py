@@ -1,7 +1,7 @@
 """The number of records behind a release: known, or itself released with noise."""
 
 from dataclasses import dataclass
-from typing import Any, ClassVar
+from typing import Any
 
 import numpy as np
 
@@ -14,80 +14,39 @@ LARGEST_COUNT = 2**53
 
 
 @dataclass(frozen=True)
-class KnownCount:
-    """A public number of records.
+class RecordCount:
+    """What is known of the number of records.
 
-    Both kinds have the ``known`` number, 0 if there is none; a ``likely`` one to start from, and the ``most`` that
-    there can be; the noisy ``value`` and the ``variance`` of its noise, 0 if there is none.
+    The ``known`` number, 0 if there is none; a ``likely`` one to start from, and the ``most`` that there can be; and if
+    it was released with noise, the ``noisy`` count, its ``value`` and the ``variance`` of its noise.
     """
 
     known: int
-    is_log_concave: ClassVar[bool] = True
-    value: ClassVar[float] = 0.0
-    variance: ClassVar[float] = 0.0
-
-    @property
-    def likely(self) -> int:
-        return self.known
-
-    @property
-    def most(self) -> int:
-        return self.known
+    likely: int
+    most: int
+    value: float = 0.0
+    variance: float = 0.0
+    noisy: NoisyCount | None = None
 
     def releases(self) -> np.ndarray:
-        """The noisy values as samplers see them, (0, 1)."""
-        return np.zeros((0, 1))
+        """The noisy count as samplers see it, (1, 1), or (0, 1)."""
+        return np.zeros((0, 1)) if self.noisy is None else self.noisy.releases()
 
     def lowered_channel(self, of_statistic: Any) -> Any:
-        """What the count went through, as compiled code sees it: it is not asked, and compiled like the statistic's."""
-        return of_statistic
+        """What the count went through, as compiled code sees it; a known one has that of the statistic, never asked."""
+        return of_statistic if self.noisy is None else self.noisy.mechanism._lower(n_records=1, n_features=1)
 
     def counting(self, noisy: Any = NoisyNumber) -> KnownNumber:
         """The births and deaths of records that a sampler then has."""
-        return KnownNumber()
+        return KnownNumber() if self.noisy is None else noisy(self.noisy.mechanism, self.noisy.scale)
 
     def __str__(self) -> str:
-        return str(self.known)
+        return str(self.known or self.noisy)
 
 
-@dataclass(frozen=True)
-class UnknownCount:
-    """A number of records that was released with noise: as :class:`KnownCount`."""
-
-    noisy: NoisyCount
-    known: ClassVar[int] = 0
-
-    @property
-    def is_log_concave(self) -> bool:
-        return getattr(self.noisy.mechanism, "is_log_concave", False)
-
-    @property
-    def likely(self) -> int:
-        return self.noisy.likely
-
-    @property
-    def most(self) -> int:
-        return self.noisy.most
-
-    @property
-    def value(self) -> float:
-        return float(self.noisy.value)
-
-    @property
-    def variance(self) -> float:
-        return variance_of(self.noisy.mechanism)
-
-    def releases(self) -> np.ndarray:
-        return self.noisy.releases()
-
-    def lowered_channel(self, of_statistic: Any) -> Any:
-        return self.noisy.mechanism._lower(n_records=1, n_features=1)
-
-    def counting(self, noisy: Any = NoisyNumber) -> KnownNumber:
-        return noisy(self.noisy.mechanism, self.noisy.scale)
-
-    def __str__(self) -> str:
-        return repr(self.noisy)
+def known_count(n_records):
+    """A public number of records."""
+    return RecordCount(n_records, n_records, n_records)
 
 
 def check_count(who, n_records, takes_noisy=True):
@@ -100,8 +59,9 @@ def check_count(who, n_records, takes_noisy=True):
         )
     if isinstance(n_records, NoisyCount):
         n_records.check()
-        return UnknownCount(n_records)
-    return KnownCount(positive_integer("n_records", n_records, most=LARGEST_COUNT))
+        variance = variance_of(n_records.mechanism)
+        return RecordCount(0, n_records.likely, n_records.most, float(n_records.value), variance, n_records)
+    return known_count(positive_integer("n_records", n_records, most=LARGEST_COUNT))
 
 
 def variance_of(mechanism):

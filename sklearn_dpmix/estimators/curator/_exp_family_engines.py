@@ -25,7 +25,7 @@ from ...samplers.sums._modes import collapsed, find_modes
 from ...samplers.sums._normal_counts import NormalCounts
 from ...samplers.sums._normal_statistic import NormalApproximation, RoundedNormalApproximation
 from ...samplers.sums._statistic import ACCEPTED, PROPOSED
-from ._count import KnownCount, variance_of
+from ._count import known_count, variance_of
 
 #: With up to this many records, "auto" imputes each of them if the statistic's distribution has no closed form (and the
 #: posterior has one mode); this takes a few hundred ns per record and sweep.  It never imputes beta records, which have
@@ -222,7 +222,7 @@ def exact_engine(problem):
             return statistic_engine("exact", table, table._lower(), model, problem, init)
     if given is not None and family.exact_law == "counts" and family.n_statistics > 1:
         n = given.sum()  # counts say how many there are
-        problem = problem._replace(n_records=KnownCount(max(int(n), 1)))
+        problem = problem._replace(n_records=known_count(max(int(n), 1)))
     sampler = SAMPLERS[family.exact_law]()
     init = partial(sampler.init, model, family.n_params, n, given)
     return statistic_engine("exact", sampler, sampler._lower(is_given=given is not None), model, problem, init)
@@ -271,7 +271,7 @@ def normal_counts_engine(problem):
             f'{problem.mechanism!r} is on integers: use approximation="exact"'
         )
     if given is not None:
-        problem = problem._replace(n_records=KnownCount(max(int(n), 1)))
+        problem = problem._replace(n_records=known_count(max(int(n), 1)))
     sampler, model = NormalCounts(), problem.family._lower(prior=problem.prior)
     init = partial(sampler.init, model, problem.family.n_params, n, given, problem.S.mean(axis=0))
     return statistic_engine("normal", sampler, sampler._lower(is_given=given is not None), model, problem, init)

@@ -9,7 +9,7 @@ from ...mechanisms import AdditiveMechanism
 from ...models import Family, Prior, resolve_family
 from ...models._scaling import Scaling
 from ...queries import SufficientStatistics
-from ._count import LARGEST_COUNT, KnownCount, UnknownCount, check_count
+from ._count import LARGEST_COUNT, RecordCount, check_count
 from ._curator import check_statistic_names, read_release
 from ._exp_family_release import check_exact_statistic, check_possible, warn_if_prior_is_outside
 
@@ -24,7 +24,7 @@ class FamilyProblem(NamedTuple):
     mechanism: Any  # or None
     bounds: tuple[float, float] | None
     outside: str | None  # "clamp", "drop" or None
-    n_records: KnownCount | UnknownCount
+    n_records: RecordCount
     S: np.ndarray  # (n_releases, n_statistics)
     scaling: Scaling | None  # of the release
 
@@ -57,7 +57,7 @@ def read_problem(estimator, S):
     """Return the :class:`FamilyProblem` of an estimator and its release, or raise an error that says what is wrong."""
     query = check_mechanism(estimator.mechanism)
     family = check_family(estimator.family, query)
-    count = check_log_concave(check_count(type(estimator).__name__, estimator.n_records))
+    count = check_n_records(estimator)
     if query is not None:
         check_statistic_names(S, query)
     S = check_release(estimator, S, family)
@@ -180,9 +180,10 @@ def default_prior(problem, wide):
     return check_prior(prior, family)
 
 
-def check_log_concave(count):
-    """Return the number of records; raise if it was released with noise that no sampler here takes."""
-    if not count.is_log_concave:
+def check_n_records(estimator):
+    """Return the :class:`RecordCount`; raise if no sampler here takes it."""
+    count = check_count(type(estimator).__name__, estimator.n_records)
+    if count.noisy is not None and not getattr(count.noisy.mechanism, "is_log_concave", False):
         raise ValueError(f"n_records must have noise with a log-concave density, got n_records={count}")
     return count
 

@@ -21,7 +21,7 @@ from .._chain_estimator import ChainEstimator
 from .._confidential import check_confidential
 from .._decorators import fit_context, with_callbacks
 from .._monitored_draws import CoefficientsMixin
-from ._count import KnownCount, check_count
+from ._count import check_count, known_count
 from ._curator import (
     check_curator,
     check_query_release,
@@ -248,7 +248,7 @@ class PrivateLinearRegressionDA(CoefficientsMixin, RegressorMixin, ChainEstimato
             check_shape(self, X, p)
             keep_names(self, named, X)
             problem_class.check_number(p, len(X))  # before anything is spent
-            S, count = privatize_records(self, np.column_stack([X, y])), KnownCount(len(X))
+            S, count = privatize_records(self, np.column_stack([X, y])), known_count(len(X))
         self.n_features_in_, self.release_, self._n_records_ = p, S, count.known
         problem_class.check_number(p, count.most)
         low, high = query.value_range(count.most)

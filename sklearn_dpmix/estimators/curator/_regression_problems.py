@@ -31,7 +31,7 @@ from ...samplers.augmentation._regression_shapes import ShapeAugmentation
 from ...samplers.augmentation._regression_start import start_moments
 from ...samplers.augmentation._sweeps import advance_augmentation
 from .._chain_estimator import warn_user
-from ._count import KnownCount, variance_of
+from ._count import known_count, variance_of
 from ._curator import warn_if_unlikely
 
 #: Records that a sweep visits for paths that are mostly rejected, and for proposals of other shapes of the predictors.
@@ -56,7 +56,7 @@ class KnownRecords:
         flat = ~(half > 1e-12 * np.abs(centre))
         half[flat] = np.where(centre == 0.0, 1.0, np.abs(centre))[flat]
         self.bounds = np.column_stack([centre - half, centre + half])
-        self.count, self.prior = KnownCount(len(X)), prior.scaled(self.bounds)
+        self.count, self.prior = known_count(len(X)), prior.scaled(self.bounds)
         scaled = (records - centre) / half
         design = np.column_stack([np.ones(len(X)), scaled[:, :-1]])
         fit = np.linalg.lstsq(design, scaled[:, -1])[0]

@@ -47,9 +47,8 @@ def plug_in(y, log_gain, variance):
         moment = PLACES ** (2 * r) * kernel_cf(PLACES) ** 2
         pilot = balance(moment, KERNEL_VARIANCE * theta, 2 * r + 2, log_gain, n)
         theta = roughness(r, pilot, y, log_gain)
-    falls = (
-        12.0 * PLACES**2 * (1.0 - PLACES**2) ** 5
-    )  # -u d/du φ_K(u)²: V is ∫φ_K(th)²/φ_noise(t)² dt/(πn), h is in φ_K only
+    # -u d/du φ_K(u)²: V is ∫φ_K(th)²/φ_noise(t)² dt/(πn), h is in φ_K only
+    falls = 12.0 * PLACES**2 * (1.0 - PLACES**2) ** 5
     return balance(falls, KERNEL_VARIANCE**2 * theta, 4, log_gain, n), pilot
 
 
