@@ -26,7 +26,7 @@ class CategoryChannel(RecordChannel):
         """
         raise NotImplementedError
 
-    def near(self, Z: Array) -> Floats:
+    def guesses(self, Z: Array) -> Floats:
         """Categories near which atoms may start for encoded releases: here these themselves, or their answers."""
         return Z
 

@@ -82,6 +82,41 @@ class ReUse(MixtureSampler):
 
 
 @helper
+def weigh_counts(sampler, channel, kernel, state, discount):
+    """Masses of occupied clusters, and what the sampler looks up of them."""
+    state.work[MASS] = 0.0
+    for k in range(state.ints[N_SLOTS]):
+        if state.counts[k] > 0.0:
+            state.work[MASS, k] = state.counts[k] - discount
+            sampler.prepare(channel, kernel, state.theta, state.work, k, False)
+
+
+@helper
+def add_probabilities(work, padded):
+    """Sum of the first ``padded``, a multiple of four: of four sums, whose additions need not wait for each other."""
+    even, odd, more, rest = 0.0, 0.0, 0.0, 0.0
+    for c in range(0, padded, 4):
+        even += work[PROBABILITY, c]
+        odd += work[PROBABILITY, c + 1]
+        more += work[PROBABILITY, c + 2]
+        rest += work[PROBABILITY, c + 3]
+    return (even + odd) + (more + rest)
+
+
+@helper
+def draw_slot(rng, work, n_slots, total, k):
+    """A slot by its probability; k if none has any."""
+    u, chosen = rng.random() * total, k
+    for c in range(n_slots):
+        if work[PROBABILITY, c] > 0.0:
+            chosen = c
+            u -= work[PROBABILITY, c]
+            if u < 0.0:
+                break
+    return chosen
+
+
+@helper
 def reuse_pass(sampler, rng, channel, kernel, mixing, Z, state):
     """c_i given all other clusters, record by record.  False when out of slots (resumes at the cursor)."""
     if state.ints[N_SLOTS] + POOL + 1 > state.counts.size:
@@ -91,11 +126,7 @@ def reuse_pass(sampler, rng, channel, kernel, mixing, Z, state):
     n_clusters, n_slots = state.ints[N_CLUSTERS], state.ints[N_SLOTS]
     pool = np.empty(POOL, np.int64)
     n_free = state.ints[N_FREE]
-    work[MASS] = 0.0
-    for k in range(n_slots):
-        if counts[k] > 0.0:
-            work[MASS, k] = counts[k] - discount
-            sampler.prepare(channel, kernel, theta, work, k, False)
+    weigh_counts(sampler, channel, kernel, state, discount)
     for p in range(POOL):
         pool[p] = n_slots
         n_slots += 1
@@ -122,23 +153,10 @@ def reuse_pass(sampler, rng, channel, kernel, mixing, Z, state):
                 work[MASS, pool[q]] = share
         padded = (n_slots + 7) // 8 * 8  # whole vectors; slots beyond have mass 0
         sampler.weigh_clusters(channel, kernel, Z, i, records, theta, work, padded)
-        even, odd, more, rest = 0.0, 0.0, 0.0, 0.0  # four sums: the additions need not wait for each other
-        for c in range(0, padded, 4):
-            even += work[PROBABILITY, c]
-            odd += work[PROBABILITY, c + 1]
-            more += work[PROBABILITY, c + 2]
-            rest += work[PROBABILITY, c + 3]
-        total = (even + odd) + (more + rest)
+        total = add_probabilities(work, padded)
         if total < 1e-250:
             total = sampler.weigh_in_logs(channel, kernel, Z, i, records, theta, work, n_slots)
-        u = rng.random() * total
-        chosen = k
-        for c in range(n_slots):
-            if work[PROBABILITY, c] > 0.0:
-                chosen = c
-                u -= work[PROBABILITY, c]
-                if u < 0.0:
-                    break
+        chosen = draw_slot(rng, work, n_slots, total, k)
         alloc[i] = chosen
         counts[chosen] += 1.0
         if counts[chosen] == 1.0:

@@ -203,82 +203,116 @@ def fill_geometry(chart, walk, size, k, other, density, total):
         metric[n_inside, n_inside] += MASS_CURVATURE
 
 
+@helper
+def draw_move(rng, walk, n, length):
+    """Draw a step of ``n`` numbers under the gradient and factored metric at hand; return its log density's square."""
+    move, square = walk.move, 0.0
+    solve_lower(walk.metric, walk.gradient, n)
+    for i in range(n):
+        z = rng.standard_normal()
+        square -= 0.5 * z * z
+        move[i] = length * (z + 0.5 * length * walk.gradient[i])
+    solve_upper(walk.metric, move, n)
+    return square
+
+
+@helper
+def log_way_back(walk, n, length):
+    """The same of the step back from where ``move`` led, under the gradient and factored metric there."""
+    square = 0.0
+    solve_lower(walk.metric, walk.gradient, n)
+    for i in range(n):
+        back = 0.0
+        for j in range(i, n):
+            back -= walk.metric[j, i] * walk.move[j]
+        z = back / length - 0.5 * length * walk.gradient[i]
+        square -= 0.5 * z * z
+    return square
+
+
+@helper
+def put_trial(chart, walk, c, h, i):
+    """Write atom ``h``, moved by ``move`` from i on, as the proposal's atom c; whether it stays within the fence."""
+    atoms, move, fence = walk.atoms, walk.move, walk.fence
+    width, first, axis, trial = 1 + int(fence[N_MOVING]), int(fence[FIRST]), int(fence[AXIS]), 2 * walk.capacity
+    b = at(walk, trial + c)
+    if not abs(move[i]) < 20.0:
+        return False
+    copy_numbers(walk, trial + c, h)
+    atoms[b] = atoms[at(walk, h)] * exp(move[i])
+    for e in range(1, width):
+        atoms[b + first - 1 + e] += move[i + e]
+    if not chart.is_proper(walk, b):
+        return False
+    if atoms[b] < walk.law[CUT] or atoms[b] > LARGEST or atoms[b] <= fence[LEAST]:
+        return False
+    return abs(atoms[b + axis] - fence[FROM]) < fence[LIMIT]
+
+
+@helper
+def move_outside(walk, size):
+    """Move the mass outside by this in its log, in ``trial`` too; return the log ratio of its prior."""
+    law, before = walk.law, walk.law[OUTSIDE]
+    law[OUTSIDE] = before * exp(size)
+    for m in range(walk.n_nodes):
+        walk.trial[m] += (law[OUTSIDE] - before) * walk.outside[m]
+    return law[OUTSIDE_A] * size
+
+
 @apart
 def step(rng, channel, chart, walk, k, other):
-    """A step of atom k, or of atoms k and ``other``, which must stay within the fence."""
-    law, atoms, metric, gradient, move, fence = walk.law, walk.atoms, walk.metric, walk.gradient, walk.move, walk.fence
-    width, first, axis, trial = 1 + int(fence[N_MOVING]), int(fence[FIRST]), int(fence[AXIS]), 2 * walk.capacity
-    size, outside = 1 if other == k else 2, law[OUTSIDE]
+    """A step of atom k, or of atoms k and ``other``, which must stay within the fence.
+
+    The mass outside is set back where the step is not taken.
+    """
+    outside = walk.law[OUTSIDE]
+    if not is_taken(rng, channel, chart, walk, k, other):
+        walk.law[OUTSIDE] = outside
+
+
+@helper
+def is_taken(rng, channel, chart, walk, k, other):
+    """Propose such a step, and take it or not."""
+    law, atoms, metric, trial = walk.law, walk.atoms, walk.metric, 2 * walk.capacity
+    size, width, outside = 1 if other == k else 2, 1 + int(walk.fence[N_MOVING]), law[OUTSIDE]
     n = size * width + (1 if outside > 0.0 else 0)
     chart.fill_slopes(channel, walk, k)
     chart.fill_slopes(channel, walk, other)
     fill_geometry(chart, walk, size, k, other, walk.mix, law[TOTAL])
     log_forth = try_factor(metric, n)
     if log_forth < -1e200:
-        return
+        return False
     length = LONGEST * exp(-(SHORTER if outside > 0.0 else 1.6) * rng.random())
-    solve_lower(metric, gradient, n)
-    for i in range(n):
-        z = rng.standard_normal()
-        log_forth -= 0.5 * z * z
-        move[i] = length * (z + 0.5 * length * gradient[i])
-    solve_upper(metric, move, n)
-    before, after, total = 0.0, 0.0, law[TOTAL]
+    log_forth += draw_move(rng, walk, n, length)
+    ratio, total, n_atoms = 0.0, law[TOTAL], int(law[N_ATOMS])
     for c in range(size):
         h = other if c else k
-        a, b, i = at(walk, h), at(walk, trial + c), c * width
-        before += chart.log_base(walk, h)
-        if not abs(move[i]) < 20.0:
-            return
-        copy_numbers(walk, trial + c, h)
-        atoms[b] = atoms[a] * exp(move[i])
-        for e in range(1, width):
-            atoms[b + first - 1 + e] += move[i + e]
-        if not chart.is_proper(walk, b):
-            return
-        if atoms[b] < law[CUT] or atoms[b] > LARGEST or atoms[b] <= fence[LEAST]:
-            return
-        if abs(atoms[b + axis] - fence[FROM]) >= fence[LIMIT]:
-            return
-        after += chart.log_base(walk, trial + c)
-        after += walk.masses.log_ratio(atoms[b], atoms[a])
-        total += atoms[b] - atoms[a]
+        if not put_trial(chart, walk, c, h, c * width):
+            return False
+        ratio += chart.log_base(walk, trial + c) - chart.log_base(walk, h)
+        ratio += walk.masses.log_ratio(atoms[at(walk, trial + c)], atoms[at(walk, h)])
+        total += atoms[at(walk, trial + c)] - atoms[at(walk, h)]
     begin_trial(walk)
     for c in range(size):
         h = other if c else k
         chart.fill_moved(channel, walk, trial + c, h)
         replace_in_trial(walk, h, trial + c)
-    n_atoms = int(law[N_ATOMS])
-    ratio = after - before - log_tilt(walk, n_atoms, law[TOTAL])
+    ratio -= log_tilt(walk, n_atoms, law[TOTAL])
     if outside > 0.0:
-        if not abs(move[n - 1]) < 20.0:
-            return
-        law[OUTSIDE] = outside * exp(move[n - 1])  # from here on to be set back where the step is not taken
-        ratio += law[OUTSIDE_A] * move[n - 1]
-        for m in range(walk.n_nodes):
-            walk.trial[m] += (law[OUTSIDE] - outside) * walk.outside[m]
+        if not abs(walk.move[n - 1]) < 20.0:
+            return False
+        ratio += move_outside(walk, walk.move[n - 1])
     value = try_sum(walk, total)
     ratio += value - law[LOG_LIKELIHOOD] + log_tilt(walk, n_atoms, total)
     if ratio < -30.0 or not law[OUTSIDE] < LARGEST_OUTSIDE:  # no step back is e^30 times likelier than one forth
-        law[OUTSIDE] = outside
-        return
+        return False
     for c in range(size):
         chart.fill_slopes(channel, walk, trial + c)
     fill_geometry(chart, walk, size, trial, trial + 1, walk.trial, total)
     log_back = try_factor(metric, n)
-    if log_back < -1e200:
-        law[OUTSIDE] = outside
-        return
-    solve_lower(metric, gradient, n)
-    for i in range(n):
-        back = 0.0
-        for j in range(i, n):
-            back -= metric[j, i] * move[j]
-        z = back / length - 0.5 * length * gradient[i]
-        log_back -= 0.5 * z * z
-    if accepts(rng, ratio + log_back - log_forth):
-        for c in range(size):
-            copy_atom(walk, other if c else k, trial + c)
-        keep_trial(walk, total, value)
-    else:
-        law[OUTSIDE] = outside
+    if log_back < -1e200 or not accepts(rng, ratio + log_back + log_way_back(walk, n, length) - log_forth):
+        return False
+    for c in range(size):
+        copy_atom(walk, other if c else k, trial + c)
+    keep_trial(walk, total, value)
+    return True
