@@ -3,38 +3,30 @@
 Broken twins: one plausible mistake each, which the enumeration or the comparison with the records must reject.
 """
 
-from math import log
-
 import numpy as np
 import pytest
 import test_exact
-from scipy.special import erfcx
-from scipy.stats import laplace, norm
+from scipy.stats import norm
 from sklearn.base import clone
 from statistical import Disagreement
 from summary_case import three_normals
 
-from sklearn_dpmix import PrivateDPMixture, ReleaseSummary
+from sklearn_dpmix import PrivateDPMixture
 from sklearn_dpmix._base.compiled import compiled
-from sklearn_dpmix._base.vector import erfcx_positive, log_positive
-from sklearn_dpmix._releases.nodes import Nodes, cell_edges, compress, gauss_rules
 from sklearn_dpmix._releases.release import Release
 from sklearn_dpmix.estimators.mixture._mixture_problem import MixtureProblem
 from sklearn_dpmix.kernels import NormalKernel
 from sklearn_dpmix.mechanisms import GaussianMechanism, LaplaceMechanism, SquareWaveMechanism
 from sklearn_dpmix.mixings import DirichletProcess, MixtureOfFiniteMixtures, PitmanYor
 from sklearn_dpmix.samplers import Auto, MixingMeasure
-from sklearn_dpmix.samplers.mixture._run import Draws
 from sklearn_dpmix.samplers.mixture.measure import _node_layout, _sheet, _walk
-from sklearn_dpmix.samplers.mixture.measure._compressed import Compressed
-from sklearn_dpmix.samplers.mixture.measure._dirichlet_masses import DirichletMasses
 from sklearn_dpmix.samplers.mixture.measure._masses import bear_or_kill, change_mass, move_mass
-from sklearn_dpmix.samplers.mixture.measure._normal_atoms import NormalChart, step_neighbours
+from sklearn_dpmix.samplers.mixture.measure._normal_atoms import step_neighbours
 from sklearn_dpmix.samplers.mixture.measure._parts import part_or_join
 from sklearn_dpmix.samplers.mixture.measure._splits import split_or_merge
 from sklearn_dpmix.samplers.mixture.measure._steps import step_one
 from sklearn_dpmix.samplers.mixture.measure._walk_atoms import CONCENTRATION
-from sklearn_dpmix.samplers.mixture.measure._which_chart import chart_and_masses, law_of
+from sklearn_dpmix.samplers.mixture.measure._which_chart import chart_and_masses
 
 CASES = list(test_exact.NOISY)
 
@@ -42,118 +34,6 @@ CASES = list(test_exact.NOISY)
 @pytest.fixture(autouse=True)
 def settings(monkeypatch):
     monkeypatch.setitem(test_exact.SAMPLERS, "mixing measure", (MixingMeasure(), 1))
-
-
-# --- functions -------------------------------------------------------------------------------------------------------
-
-
-def test_vectorised_functions():
-    rng = np.random.default_rng(0)
-    x = np.concatenate([rng.uniform(0.5, 2.0, 5000), 10.0 ** rng.uniform(-300, 300, 5000)])
-    np.testing.assert_allclose([log_positive(v) for v in x], np.log(x), rtol=5e-16, atol=0)
-    x = np.concatenate([np.linspace(0, 30, 5001), 10.0 ** rng.uniform(1, 150, 1000)])
-    np.testing.assert_allclose([erfcx_positive(v) for v in x], erfcx(x), rtol=4e-15)
-
-
-def quadrature(q, x, low, high, mean, sd):
-    """g(x) by Gauss–Legendre between the places where the integrand turns."""
-    noise = (abs(x - mean) + 1.0) / 50
-    turns = [x, mean, *([low] if low > -np.inf else []), *([high] if high < np.inf else [])]
-    widths = [0.0, noise, 5 * noise, sd, 3 * sd, 6 * sd, 0.1, 0.5, 2.0]
-    low_end, high_end = mean - 14 * sd, mean + 14 * sd
-    edges = np.clip([t + s * w for t in turns for w in widths for s in (-1, 1)], low_end, high_end)
-    edges = np.unique(np.append(edges, [low_end, high_end]))
-    t, w = np.polynomial.legendre.leggauss(40)
-    y = 0.5 * (edges[1:] + edges[:-1])[:, None] + 0.5 * np.diff(edges)[:, None] * t
-    weights = 0.5 * np.diff(edges)[:, None] * w
-    return np.sum(weights * q(x - np.clip(y, low, high)) * norm.pdf(y, mean, sd))
-
-
-@pytest.mark.parametrize("bounds", [None, (-2.0, 3.0)])
-@pytest.mark.parametrize(("mechanism", "law"), [(LaplaceMechanism, laplace), (GaussianMechanism, norm)])
-def test_noised_normal_densities(mechanism, law, bounds):
-    """Against quadrature; the derivatives against differences."""
-    low, high = (-np.inf, np.inf) if bounds is None else bounds
-    rng = np.random.default_rng(1)
-    for _ in range(40):
-        b, sd, mean = 10 ** rng.uniform(-0.7, 0.7), 10 ** rng.uniform(-1, 0.5), 2 * rng.standard_normal()
-        value = mechanism(scale=b, bounds=bounds)._lower(n_records=1, n_features=1)
-        x = np.clip(mean + 1.5 * np.hypot(sd, b) * rng.standard_normal(4), max(low, -1e9), min(high, 1e9))
-        ends = np.array([law.pdf(x - end, scale=b) if np.isfinite(end) else np.zeros(4) for end in (low, high)])
-
-        nodes = np.concatenate([x, *ends])
-
-        def fill(mean, log_variance, value=value, nodes=nodes):
-            out = np.zeros(12)
-            value.fill_normal(0, nodes, 4, mean, log_variance, out, 0, 4)
-            return out.reshape(3, 4)
-
-        found = fill(mean, 2 * log(sd))
-        expected = [quadrature(lambda e, b=b: law.pdf(e, scale=b), z, low, high, mean, sd) for z in x]
-        np.testing.assert_allclose(found[0], expected, rtol=1e-9)
-        step = 1e-5
-        by_mean = (fill(mean + step * sd, 2 * log(sd))[0] - fill(mean - step * sd, 2 * log(sd))[0]) / (2 * step)
-        by_scale = (fill(mean, 2 * log(sd) + step)[0] - fill(mean, 2 * log(sd) - step)[0]) / (2 * step)
-        np.testing.assert_allclose(found[1] * sd / found[0], by_mean / found[0], atol=1e-6)
-        np.testing.assert_allclose(found[2] / found[0], by_scale / found[0], atol=1e-6)
-
-
-# --- nodes -----------------------------------------------------------------------------------------------------------
-
-
-MECHANISMS = [
-    LaplaceMechanism(epsilon=10.0, bounds=(-10, 10)),
-    LaplaceMechanism(epsilon=1.0, bounds=(-10, 10)),
-    LaplaceMechanism(epsilon=5.0, bounds=(-10, 10), clamp=False),
-    GaussianMechanism(epsilon=10.0, delta=1e-5, bounds=(-10, 10)),
-    GaussianMechanism(epsilon=1.0, delta=1e-5, bounds=(-10, 10), clamp=False),
-]
-
-
-@pytest.mark.parametrize("mechanism", MECHANISMS, ids=repr)
-def test_nodes_stand_for_records(mechanism):
-    """The log likelihood of random populations, of some narrow components too, to 10⁻⁵ of a unit of 30,000 records."""
-    n, rng = 30_000, np.random.default_rng(3)
-    Z = mechanism.privatize(three_normals(n), random_state=4)
-    value, z = mechanism._lower(n_records=n, n_features=1), mechanism.folded(Z[:, 0])
-    fine = ReleaseSummary(mechanism).update(Z).nodes()
-    edges = cell_edges(fine.places[0], fine.places[-1], -17.0, 17.0, mechanism.node_spacing(0.42))
-    nodes = compress(fine, edges)
-    assert len(nodes.places) < 400
-    np.testing.assert_allclose(nodes.weights.sum(), n, rtol=1e-12)
-    assert np.all(nodes.weights > 0)
-    np.testing.assert_allclose(nodes.weights @ nodes.places, z.sum(), atol=1e-7 * np.abs(z).sum())
-
-    def seen(nodes):
-        places = np.vstack([nodes.places, nodes.weights])
-        return Compressed(chart, masses, places, mechanism.lookup(places[:-1]), places[:-1], law, False)
-
-    kernel, masses = NormalKernel(0.0, 0.1, 3.0, 3.0)._lower(n_features=1), DirichletMasses(DirichletProcess()._lower())
-    chart = NormalChart(kernel, 1, value)
-    law = law_of(chart, masses, n, np.zeros(1), np.ones(1))
-    records, twin = Nodes(z, np.ones(n)), nodes._replace(weights=nodes.weights * 1.0)
-    twin.weights[len(z) % 7] *= 1.01
-    draws = []
-    for _ in range(10):
-        weights = np.concatenate([0.7 * rng.dirichlet([9, 9, 9]), 0.3 * rng.dirichlet(np.ones(4))])
-        sd = np.sqrt(3.0 / np.append(rng.standard_gamma(3.0, 6), 16.0))
-        mean = np.append([-5, 0, 5], rng.uniform(-8, 8, 4))
-        draws.append((weights, np.column_stack([mean, sd, 0.0 * sd, np.log(sd)])))
-    whole = np.full(10, 7)
-    draws = Draws(whole, whole, np.ones(10), *(np.concatenate(part) for part in zip(*draws, strict=True)))
-    assert MixingMeasure().difference(seen(nodes), seen(records), draws) < 1e-5
-    assert MixingMeasure().difference(seen(twin), seen(records), draws) > 1e-5  # one node's weight off by 1 %
-
-
-def test_nodes_of_repeated_records():
-    """Cells with fewer places than a rule has nodes, records on edges, and all records the same."""
-    z = np.repeat([0.0, 0.25, 0.3, 1.0, 2.0, 7.0], [400, 300, 200, 7, 1, 50])
-    nodes = compress(Nodes(z, np.ones(len(z))), cell_edges(0.0, 7.0, 0.0, 3.0, 1.0))
-    for power in range(8):
-        np.testing.assert_allclose(nodes.weights @ nodes.places**power, np.sum(z**power), rtol=1e-9)
-    places, weights = gauss_rules(np.array([[100.0, *([100.0] * 15)]]))  # all records at 1
-    assert weights[0].sum() == pytest.approx(100.0)
-    assert places[0][weights[0] > 1e-9] == pytest.approx(1.0)
 
 
 # --- the posterior ---------------------------------------------------------------------------------------------------
