@@ -58,6 +58,10 @@ def check_X_y(X, y, **options):
     return _within_floats(validation.check_X_y, X, y, **options)
 
 
+class HoldsText(ValueError):
+    """Text where numbers should be."""
+
+
 def _within_floats(check, *arrays, **options):
     name = options.get("input_name") or "X"
     for array, its_name in zip(arrays, (name, "y"), strict=False):
@@ -76,7 +80,7 @@ def _within_floats(check, *arrays, **options):
     except ValueError as error:
         if str(error).startswith("could not convert string"):
             tables = [its_name for one, its_name in zip(arrays, (name, "y"), strict=False) if _has_text(one)]
-            raise ValueError(
+            raise HoldsText(
                 f"{(tables or [name])[0]} holds text: pass numbers, such as those of scikit-learn's OrdinalEncoder"
             ) from None
         if ADVICE in str(error):  # to use another estimator

@@ -5,7 +5,7 @@ from math import floor, inf
 import numpy as np
 
 from .._base.compiled import compiled
-from .._base.parameters import check_array, positive_integer
+from .._base.parameters import HoldsText, check_array, positive_integer
 from .._base.typing import Array, Floats
 from ._channel import RecordChannel
 
@@ -36,9 +36,7 @@ class CategoryChannel(RecordChannel):
     def _check_categories(self, X, name):
         try:
             X = check_array(X, dtype=np.float64, input_name=name, estimator=type(self).__name__)
-        except ValueError as error:
-            if "holds text" not in str(error):
-                raise
+        except HoldsText as error:
             raise ValueError(
                 f"{name} must hold categories, integers from 0 to n_categories - 1 = {self._n_categories() - 1}: "
                 f"encode text, e.g. by scikit-learn's OrdinalEncoder ({error})"

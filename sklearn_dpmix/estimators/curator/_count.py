@@ -5,7 +5,7 @@ from typing import Any
 
 import numpy as np
 
-from ..._base.parameters import positive_integer
+from ..._base.parameters import is_integer, positive_integer
 from ...queries import NoisyCount
 from ...samplers.augmentation._number import KnownNumber, NoisyNumber
 
@@ -51,11 +51,11 @@ def known_count(n_records):
 
 def check_count(who, n_records, takes_noisy=True):
     """Return what ``n_records`` says of the number of records; raise if it does not say it."""
-    if n_records is None:
+    if not (is_integer(n_records) or isinstance(n_records, NoisyCount)):
         also = ", or NoisyCount(value, mechanism) where it was itself released with noise" if takes_noisy else ""
         raise ValueError(
-            f"{who}: n_records must say how many records are behind the release, got n_records=None: give a positive "
-            f"integer{also}"
+            f"{who}: n_records must say how many records are behind the release, got n_records={n_records!r}: give a "
+            f"positive integer{also}"
         )
     if isinstance(n_records, NoisyCount):
         n_records.check()
