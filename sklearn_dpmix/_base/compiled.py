@@ -24,9 +24,9 @@ from numba.core.compiler import Compiler
 from numba.core.compiler_lock import global_compiler_lock
 from numba.core.registry import CPUDispatcher, cpu_target
 from numba.extending import overload_method, typeof_impl
-from sklearn.base import BaseEstimator
 
 from .memory import ComponentType, address, type_class, words_of
+from .one_line import OneLine
 from .reach import TOOLS, Reach, is_ours
 from .typing import Function
 
@@ -227,7 +227,7 @@ def compiled(method: Function) -> Function:
     return method
 
 
-class Component(BaseEstimator):
+class Component(OneLine):
     """A scikit-learn object whose ``@compiled`` methods compiled code can call."""
 
     def _lower(self, *, n_features=None, **context):

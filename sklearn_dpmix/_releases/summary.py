@@ -118,7 +118,7 @@ class ReleaseSummary:
 
     def __repr__(self) -> str:
         width = "" if self.cell_width is None else f", cell_width={self.cell_width:.3g}"
-        return f"ReleaseSummary({' '.join(repr(self.mechanism).split())}, n_records={self.n_records}{width})"
+        return f"ReleaseSummary({self.mechanism!r}, n_records={self.n_records}{width})"
 
     @property
     def n_records(self) -> int:

@@ -183,7 +183,7 @@ def test_other_mechanisms_are_refused():
         for attempt in (lambda: summary.merge(ReleaseSummary(other)), lambda: model(other).fit(summary)):  # noqa: B023
             with pytest.raises(ValueError, match=r"was built from releases of Laplace.*epsilon=10") as caught:
                 attempt()
-            assert " ".join(repr(other).split()) in " ".join(str(caught.value).split())
+            assert repr(other) in str(caught.value)
     summary.merge(ReleaseSummary(LaplaceMechanism(scale=2.0, bounds=(-10, 10))))  # the same noise, said otherwise
     with pytest.raises(TypeError, match=r"other must be a ReleaseSummary, got ndarray: update\(\) takes records"):
         summary.merge(release(3))

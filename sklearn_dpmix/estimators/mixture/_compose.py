@@ -108,14 +108,10 @@ def check_mechanism(mechanism, n_records):
         return
     refuse_class("mechanism", mechanism)
     if not getattr(mechanism, "is_local", True) and not getattr(mechanism, "is_histogram", False):
-        if n_records is None and hasattr(mechanism, "log_channel"):
-            raise ValueError(
-                f"mechanism={mechanism!r} releases a statistic of all records: pass n_records, how many there were; "
-                "got n_records=None"
-            )
         raise ValueError(
             f"PrivateDPMixture has no sampler for mechanism={mechanism!r}: it takes mechanisms that release records "
-            "one by one, with bounds= or scale= in place of query="
+            "one by one, with bounds= or scale= in place of query=; PrivateExpFamilyGibbs, PrivateLinearRegressionDA, "
+            "PrivateNaiveBayesDA and PrivatePosteriorDA take what a query released"
         )
     if not hasattr(mechanism, "log_channel"):
         raise TypeError(
