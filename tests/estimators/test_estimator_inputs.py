@@ -192,7 +192,7 @@ def bad_parameters():
     yield {"mechanism": laplace(1.0)}, ValueError, ["epsilon=1.0", "bounds"]
     yield {"mechanism": gaussian(1.0, bounds=(0, 1))}, ValueError, ["delta"]
     yield {"mechanism": laplace(np.ones(59), bounds=(-10, 10))}, ValueError, ["59", "60 records", "epsilon"]
-    yield {"mechanism": laplace(1.0, query=Total())}, ValueError, ["n_records", "None", "how many"]
+    yield {"mechanism": laplace(1.0, query=Total())}, ValueError, ["in place of query=", "PrivateExpFamilyGibbs"]
     yield {"mechanism": laplace(1.0, query=Total()), "n_records": 60}, ValueError, ["LaplaceMechanism", "bounds="]
     yield {"n_records": 59}, ValueError, ["n_records=59", "60 records", "leave n_records out"]
     yield {"mechanism": LaplaceMechanism}, TypeError, ["mechanism", r"LaplaceMechanism\(...\)"]
