@@ -14,7 +14,13 @@ from sklearn.utils.estimator_checks import parametrize_with_checks
 
 from sklearn_dpmix import DeconvolutionKDE
 from sklearn_dpmix.estimators.mixture._bandwidths import plug_in, roughness
-from sklearn_dpmix.estimators.mixture._noise_inversion import evaluate, evaluate_evenly, inversion
+from sklearn_dpmix.estimators.mixture._noise_inversion import (
+    empirical_cf,
+    evaluate,
+    evaluate_evenly,
+    inversion,
+    quadrature,
+)
 from sklearn_dpmix.mechanisms import GaussianMechanism, LaplaceMechanism, RecordChannel
 from sklearn_dpmix.metrics import integrated_squared_error
 
@@ -151,18 +157,18 @@ def test_releases_average_to_the_smoothed_density(mechanism):
     assert not np.all(agrees(broken_twin(mechanism), 80))
 
 
-@both
-def test_points_on_the_even_grid_are_the_same(mechanism):
-    """Catches a slip in the factored evaluation, on which the normalisation rests."""
-    rng = np.random.default_rng(3)
-    t, c = rng.uniform(0, 1, 40), rng.normal(size=40) + 1j * rng.normal(size=40)
+@pytest.mark.parametrize("phase", [1.0, 300.0])
+def test_factored_sums_are_the_plain_ones(phase):
+    """Catches a slip in the factors, on which estimate and normalisation rest."""
+    rng, t = np.random.default_rng(3), quadrature(phase)[0]
+    c, y = rng.normal(size=len(t)) + 1j * rng.normal(size=len(t)), rng.uniform(0.0, phase, 70_000)
     for n_points in (1, 2, 10, 101):
-        grid = -3.0 + 0.25 * np.arange(n_points)
-        np.testing.assert_allclose(
-            evaluate_evenly(t, c, -3.0, 0.25, n_points),
-            evaluate(t, c, grid),
-            atol=1e-11,
-        )
+        x = -3.0 + 0.25 * np.arange(n_points)
+        expected = (np.exp(-1j * np.outer(x, t)) @ c).real
+        np.testing.assert_allclose(evaluate_evenly(t, c, -3.0, 0.25, n_points), expected, atol=1e-11)
+        np.testing.assert_allclose(evaluate(t, c, x), expected, atol=1e-11)
+    expected = [np.mean(np.exp(1j * one * y)) for one in t]
+    np.testing.assert_allclose(empirical_cf(t, y), expected, atol=1e-12)
 
 
 # --- a proper density ------------------------------------------------------------------------------------------------

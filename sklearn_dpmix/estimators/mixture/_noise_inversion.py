@@ -25,10 +25,20 @@ def quadrature(phase):
     return nodes.ravel(), np.tile(0.5 * WEIGHTS / n_panels, n_panels)
 
 
+def blocks(t, x):
+    """exp(itx) of the frequencies of :func:`quadrature`, as factors (panels, points) and (nodes, points), for blocks.
+
+    The nodes of all panels are alike: p panels of points take p + 32 exponentials each, not 32p.
+    """
+    nodes, panels = t[: len(NODES)], t[:: len(NODES)] - t[0]
+    size = max(1, BLOCK // (len(nodes) + len(panels)))
+    for i in range(0, len(x), size):
+        yield tuple(np.exp(1j * np.outer(part, x[i : i + size])) for part in (panels, nodes))
+
+
 def empirical_cf(t, y):
-    """φ_emp(t) = Σ exp(ity_i)/n."""
-    size = max(1, BLOCK // len(t))
-    return sum(np.exp(1j * np.outer(t, y[i : i + size])).sum(axis=1) for i in range(0, len(y), size)) / len(y)
+    """φ_emp(t) = Σ exp(ity_i)/n at the frequencies of :func:`quadrature`."""
+    return sum(by_panel @ by_node.T for by_panel, by_node in blocks(t, y)).ravel() / len(y)
 
 
 def inversion(cf, log_gain, bandwidth, span):
@@ -43,10 +53,10 @@ def inversion(cf, log_gain, bandwidth, span):
 
 
 def evaluate(t, c, x):
-    """Re Σ c exp(-itx) at any points."""
-    size = max(1, BLOCK // len(t))
-    blocks = [(np.exp(-1j * np.outer(x[i : i + size], t)) @ c).real for i in range(0, len(x), size)]
-    return np.concatenate(blocks)
+    """Re Σ c exp(-itx) at any points, for the frequencies of :func:`quadrature`."""
+    c = c.reshape(-1, len(NODES))
+    sums = [np.sum(by_panel * (c @ by_node), axis=0).real for by_panel, by_node in blocks(t, -x)]
+    return np.concatenate(sums)
 
 
 def evaluate_evenly(t, c, start, step, n_points):
