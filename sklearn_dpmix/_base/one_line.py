@@ -21,4 +21,4 @@ class OneLine(BaseEstimator):
         for name, value in self.get_params(deep=False).items():
             if isinstance(value, (list, tuple, np.ndarray)) and np.size(value) > LONG:
                 setattr(shown, name, _Shape(np.shape(value)))
-        return " ".join(super(OneLine, shown).__repr__(N_CHAR_MAX).split())
+        return " ".join(BaseEstimator.__repr__(shown, N_CHAR_MAX).split())

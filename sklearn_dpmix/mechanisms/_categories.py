@@ -26,8 +26,8 @@ class CategoryChannel(RecordChannel):
         """
         raise NotImplementedError
 
-    def guesses(self, Z: Array) -> Floats:
-        """Categories near which atoms may start for encoded releases: here these themselves, or their answers."""
+    def guess_encoded(self, Z: Array) -> Floats:
+        """As :meth:`guess`, of encoded releases: here these themselves, or their answers."""
         return Z
 
     def _n_categories(self):

@@ -6,14 +6,14 @@ from typing import Any
 
 import numpy as np
 from numpy.typing import ArrayLike
-from sklearn.base import BaseEstimator
 
 from .._base.generators import as_generator
+from .._base.one_line import OneLine
 from .._base.parameters import check_array, check_flag, positive_number
 from .._base.typing import Array, Floats, Seed
 
 
-class StatisticNoise(BaseEstimator):
+class StatisticNoise(OneLine):
     """Base class of mechanisms s(x) + noise, where the noise may be joint over the k numbers or depend on the data.
 
     An estimator that simulates statistics uses :meth:`n_columns`, :meth:`release_density` and :meth:`log_release_mode`.

@@ -150,7 +150,7 @@ class UnaryEncodingMechanism(OwnDraws, RecordLosses, IndirectChannel):
         bits = self._bits(Z)
         return np.array([self._likelihoods(bits, j).T for j in range(self.n_features(bits.shape[1]))])
 
-    def guesses(self, Z: Array) -> Any:
+    def guess_encoded(self, Z: Array) -> Any:
         return self.guess(self._bits(Z))
 
     # --- where a chain starts ----------------------------------------------------------------------------------------

@@ -5,8 +5,8 @@ from typing import Any
 import numpy as np
 from numpy.typing import ArrayLike
 from scipy.special import betaln, gammaln, xlog1py, xlogy
-from sklearn.base import BaseEstimator
 
+from .._base.one_line import OneLine
 from .._base.parameters import numbers
 from .._base.typing import Array, Floats
 
@@ -18,7 +18,7 @@ SMALLEST_DRAW = 1e-300
 LARGEST_BETA = 1e9
 
 
-class Prior(BaseEstimator):
+class Prior(OneLine):
     """Base class of priors on the parameters of a :class:`Family`.
 
     Examples

@@ -5,11 +5,12 @@ import math
 import numpy as np
 from sklearn.base import BaseEstimator
 
+from .._base.one_line import OneLine
 from .._base.parameters import numbers, refuse_threshold
 from .._base.typing import Floats
 
 
-class NoisyCount(BaseEstimator):
+class NoisyCount(OneLine):
     """The number of records behind a release, if only a noisy count of them is public.
 
     Adding or removing a record changes the number of records by 1, so that number needs its own noise.  Pass this as

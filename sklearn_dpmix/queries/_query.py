@@ -2,8 +2,8 @@
 
 import numpy as np
 from numpy.typing import ArrayLike
-from sklearn.base import BaseEstimator
 
+from .._base.one_line import OneLine
 from .._base.parameters import check_bounds, has_masked, numbers
 from .._base.typing import Array, Floats
 
@@ -11,7 +11,7 @@ from .._base.typing import Array, Floats
 RELATIONS = ("replace", "add_remove")
 
 
-class Query(BaseEstimator):
+class Query(OneLine):
     """Statistic Σ_i t(record_i) of confidential records, with its sensitivity.
 
     A query of your own defines ``contributions(records)``, the t(record_i) as an array of shape

@@ -5,8 +5,8 @@ from typing import Any
 
 import numpy as np
 from numpy.typing import ArrayLike
-from sklearn.base import BaseEstimator
 
+from .._base.one_line import OneLine
 from .._base.parameters import check_bounds, numbers, positive_number
 from ._query import as_records
 
@@ -17,7 +17,7 @@ CHUNK = 1 << 18
 FLOOR = 1e-100
 
 
-class SmoothQuery(BaseEstimator):
+class SmoothQuery(OneLine):
     """One number of a data set, not a sum over records, that knows its smooth sensitivity.
 
     Neighbours replace one record by another; the number of records n is public.  The local sensitivity LS(x) is how far

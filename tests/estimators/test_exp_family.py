@@ -8,17 +8,8 @@ from exp_family_case import LAPLACE, MIXED
 from scipy import stats
 
 from sklearn_dpmix import PrivateExpFamilyGibbs
-from sklearn_dpmix.mechanisms import (
-    LaplaceMechanism,
-)
-from sklearn_dpmix.models import (
-    Bernoulli,
-    Beta,
-    Gamma,
-    GammaPrior,
-    Normal,
-    Poisson,
-)
+from sklearn_dpmix.mechanisms import LaplaceMechanism
+from sklearn_dpmix.models import Bernoulli, Beta, Gamma, GammaPrior, Normal, Poisson
 from sklearn_dpmix.queries import NoisyCount
 
 pytestmark = pytest.mark.filterwarnings(MIXED)

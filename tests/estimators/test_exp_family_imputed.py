@@ -6,22 +6,11 @@ import pytest
 from curator_oracle import laplace
 from exp_family_case import MIXED, check
 from scipy.special import logsumexp
-from statistical import (
-    Disagreement,
-    assert_mean_close,
-    assert_pmf_close,
-)
+from statistical import Disagreement, assert_mean_close, assert_pmf_close
 
 from sklearn_dpmix import PrivateExpFamilyGibbs
-from sklearn_dpmix.mechanisms import (
-    LaplaceMechanism,
-)
-from sklearn_dpmix.models import (
-    GammaPrior,
-    GammaProductPrior,
-    NormalInverseGammaPrior,
-    resolve_family,
-)
+from sklearn_dpmix.mechanisms import LaplaceMechanism
+from sklearn_dpmix.models import GammaPrior, GammaProductPrior, NormalInverseGammaPrior, resolve_family
 from sklearn_dpmix.models._family_records import carry_poisson
 from sklearn_dpmix.queries import NoisyCount, SufficientStatistics
 

@@ -10,9 +10,7 @@ from curator_oracle import laplace
 from exp_family_case import LAPLACE, MIXED, check, draw
 from sklearn.base import clone
 from sklearn.exceptions import NotFittedError
-from statistical import (
-    assert_mean_close,
-)
+from statistical import assert_mean_close
 
 from sklearn_dpmix import PrivateExpFamilyGibbs
 from sklearn_dpmix._base.compiled import compiled
@@ -25,14 +23,7 @@ from sklearn_dpmix.mechanisms import (
     GaussianMechanism,
     LaplaceMechanism,
 )
-from sklearn_dpmix.models import (
-    BetaPrior,
-    DirichletPrior,
-    Family,
-    Gamma,
-    GammaPrior,
-    Poisson,
-)
+from sklearn_dpmix.models import BetaPrior, DirichletPrior, Family, Gamma, GammaPrior, Poisson
 from sklearn_dpmix.queries import NoisyCount, Query, RegressionMoments, SufficientStatistics
 
 pytestmark = pytest.mark.filterwarnings(MIXED)

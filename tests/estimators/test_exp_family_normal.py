@@ -9,24 +9,11 @@ from curator_oracle import discrete_laplace
 from exp_family_case import MIXED, check, draw
 from scipy import stats
 from scipy.special import log_expit, logsumexp
-from statistical import (
-    Disagreement,
-    assert_mean_close,
-    assert_means_agree,
-    assert_pmf_close,
-)
+from statistical import Disagreement, assert_mean_close, assert_means_agree, assert_pmf_close
 
 from sklearn_dpmix import PrivateExpFamilyGibbs
-from sklearn_dpmix.mechanisms import (
-    GaussianMechanism,
-    LaplaceMechanism,
-)
-from sklearn_dpmix.models import (
-    Exponential,
-    GammaPrior,
-    Normal,
-    NormalInverseGammaPrior,
-)
+from sklearn_dpmix.mechanisms import GaussianMechanism, LaplaceMechanism
+from sklearn_dpmix.models import Exponential, GammaPrior, Normal, NormalInverseGammaPrior
 from sklearn_dpmix.queries import NoisyCount, SufficientStatistics
 
 pytestmark = pytest.mark.filterwarnings(MIXED)

@@ -51,16 +51,16 @@ def known_count(n_records):
 
 def check_count(who, n_records, takes_noisy=True):
     """Return what ``n_records`` says of the number of records; raise if it does not say it."""
-    if not (is_integer(n_records) or isinstance(n_records, NoisyCount)):
+    if isinstance(n_records, NoisyCount):
+        n_records.check()
+        variance = variance_of(n_records.mechanism)
+        return RecordCount(0, n_records.likely, n_records.most, float(n_records.value), variance, n_records)
+    if not is_integer(n_records):
         also = ", or NoisyCount(value, mechanism) where it was itself released with noise" if takes_noisy else ""
         raise ValueError(
             f"{who}: n_records must say how many records are behind the release, got n_records={n_records!r}: give a "
             f"positive integer{also}"
         )
-    if isinstance(n_records, NoisyCount):
-        n_records.check()
-        variance = variance_of(n_records.mechanism)
-        return RecordCount(0, n_records.likely, n_records.most, float(n_records.value), variance, n_records)
     return known_count(positive_integer("n_records", n_records, most=LARGEST_COUNT))
 
 

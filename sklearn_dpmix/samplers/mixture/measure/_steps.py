@@ -205,29 +205,29 @@ def fill_geometry(chart, walk, size, k, other, density, total):
 
 @helper
 def draw_move(rng, walk, n, length):
-    """Draw a step of ``n`` numbers under the gradient and factored metric at hand; return its log density's square."""
-    move, square = walk.move, 0.0
+    """Draw a step of ``n`` numbers by the gradient and factored metric at hand; return its log density, up to a constant."""
+    move, value = walk.move, 0.0
     solve_lower(walk.metric, walk.gradient, n)
     for i in range(n):
         z = rng.standard_normal()
-        square -= 0.5 * z * z
+        value -= 0.5 * z * z
         move[i] = length * (z + 0.5 * length * walk.gradient[i])
     solve_upper(walk.metric, move, n)
-    return square
+    return value
 
 
 @helper
 def log_way_back(walk, n, length):
     """The same of the step back from where ``move`` led, under the gradient and factored metric there."""
-    square = 0.0
+    value = 0.0
     solve_lower(walk.metric, walk.gradient, n)
     for i in range(n):
         back = 0.0
         for j in range(i, n):
             back -= walk.metric[j, i] * walk.move[j]
         z = back / length - 0.5 * length * walk.gradient[i]
-        square -= 0.5 * z * z
-    return square
+        value -= 0.5 * z * z
+    return value
 
 
 @helper
@@ -266,13 +266,13 @@ def step(rng, channel, chart, walk, k, other):
     The mass outside is set back where the step is not taken.
     """
     outside = walk.law[OUTSIDE]
-    if not is_taken(rng, channel, chart, walk, k, other):
+    if not try_step(rng, channel, chart, walk, k, other):
         walk.law[OUTSIDE] = outside
 
 
 @helper
-def is_taken(rng, channel, chart, walk, k, other):
-    """Propose such a step, and take it or not."""
+def try_step(rng, channel, chart, walk, k, other):
+    """Propose such a step; return whether it was taken."""
     law, atoms, metric, trial = walk.law, walk.atoms, walk.metric, 2 * walk.capacity
     size, width, outside = 1 if other == k else 2, 1 + int(walk.fence[N_MOVING]), law[OUTSIDE]
     n = size * width + (1 if outside > 0.0 else 0)

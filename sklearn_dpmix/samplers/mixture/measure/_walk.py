@@ -205,7 +205,7 @@ class MixingMeasure(NodeLayout, ChoiceOfFew, Starts, MixtureSampler):
         """Nodes of a channel of answers: those that were given, and how often each was."""
         n, channel, (chart, masses) = len(Z), release.channel, chart_and_masses(values)
         answers, counts = np.unique(Z, axis=0, return_counts=True)
-        nodes, chances = np.vstack([channel.guesses(answers).T, counts]), channel.chances(answers)
+        nodes, chances = np.vstack([channel.guess_encoded(answers).T, counts]), channel.chances(answers)
         law = law_of(chart, masses, n, None, None)
         n_moves = (MANY_TIMES if chart.goes_ways else 1) * MOST_WORK // (nodes.shape[1] * chart.n_coordinates())
         law[N_MOVES] = min(max(n_moves, 10), N_MOVES_ANSWERS) if self.n_moves is None else self.n_moves
