@@ -205,7 +205,7 @@ def fill_geometry(chart, walk, size, k, other, density, total):
 
 @helper
 def draw_move(rng, walk, n, length):
-    """Draw a step of ``n`` numbers by the gradient and factored metric at hand; return its log density, up to a constant."""
+    """Draw a step of ``n`` numbers by the gradient and factored metric; return its log density, up to a constant."""
     move, value = walk.move, 0.0
     solve_lower(walk.metric, walk.gradient, n)
     for i in range(n):
