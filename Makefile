@@ -5,7 +5,8 @@ VENV ?= .venv
 ARGS ?=
 
 PY := $(VENV)/bin/python
-PIP := $(PY) -m pip install -q
+# Byte code is made of what is imported: to make it of all files takes as long as the rest of an installation.
+PIP := $(PY) -m pip install -q --no-compile
 export MPLBACKEND ?= Agg
 export PIP_DISABLE_PIP_VERSION_CHECK = 1
 # Empty: Python keeps byte code, else each of the tests' scripts would read 150 files anew.
