@@ -3,8 +3,13 @@
 A random walk on θ, accepted with the likelihood of the release replaced by the mean of q(s_obs | s_r) over simulated
 s_1, ..., s_R: an unbiased estimate, which is kept with θ, so that the posterior stays exact (Andrieu & Roberts 2009;
 Marjoram et al. 2003 for R = 1).
+
+The steps fit the mode that a chain is in.  A chain that came from a wide mode into a narrow one would shorten them and
+stay there, and so would all chains, which then agree.  So some proposals do not depend on where the chain is: they are
+around draws of the prior, by the density of the release.
 """
 
+from contextlib import suppress
 from numbers import Integral
 from typing import Any, ClassVar, NamedTuple
 
@@ -19,6 +24,10 @@ from .._driver import is_kept, n_kept
 #: Simulations from the prior that a chain's start is chosen from.
 N_STARTS = 1000
 TARGET = 0.3  # acceptance rate that the steps are adapted to
+P_FAR, N_CENTRES = 0.25, 200  # share of the proposals that do not depend on θ, and how many draws they are around
+LEAST_EACH = (
+    2.0  # effective draws of the prior for each parameter and one more, fewer of which say nothing of its width
+)
 
 
 class MarkovState(NamedTuple):
@@ -29,6 +38,8 @@ class MarkovState(NamedTuple):
     log_target: np.ndarray  # (1,): log prior + log of the estimate
     moves: np.ndarray  # (d,) the parameters that vary under the prior
     factor: np.ndarray  # (d, d): of the proposals' covariance
+    centres: np.ndarray  # (N_CENTRES, d) that far proposals are around
+    width: np.ndarray  # (d, d): factor of their covariance; 0 where there are none
     n_sweeps: np.ndarray  # (1,)
     floats: np.ndarray
 
@@ -42,6 +53,9 @@ class MarkovDraws(NamedTuple):
 
 class MarkovABC(BaseEstimator):
     """Pseudo-marginal random walk with ``n_replicates`` simulations per step.
+
+    A quarter of the proposals are not steps from where the chain is, but around draws of the prior that explain the
+    release (a mixture of 200 normals), so that chains go from one mode to another.
 
     Parameters
     ----------
@@ -81,12 +95,15 @@ class MarkovABC(BaseEstimator):
                 f"density of the release {log_release[best]}): check the model, the mechanism and the release"
             )
         moves = np.flatnonzero(np.ptp(theta, axis=0) > 0.0)
+        centres, width = far_proposals(theta[:, moves], np.where(log_prior > -np.inf, log_release, -np.inf), rng)
         return MarkovState(
             theta[best].copy(),
             statistics[best].copy(),
             np.array([log_prior[best] + log_release[best]]),
             moves,
             np.diag(np.std(theta[:, moves], axis=0)),
+            centres,
+            width,
             np.zeros(1, dtype=np.int64),
             np.zeros(N_COUNTERS),
         )
@@ -96,9 +113,11 @@ class MarkovABC(BaseEstimator):
         state = same_layout(fresh, state)
         require_sweeps(state.n_sweeps[0], n_sweeps, "n_sweeps")
         require_same(fresh, state, "moves")
-        require_finite(**{name: getattr(state, name) for name in ("theta", "statistic", "log_target", "factor")})
+        names = "theta", "statistic", "log_target", "factor", "centres", "width"
+        require_finite(**{name: getattr(state, name) for name in names})
         require(simulator.log_prior(state.theta[None]) > -np.inf, "theta", "is impossible under the prior")
         require(np.diagonal(state.factor) > 0, "factor", "is not positive")
+        require((np.diagonal(state.width) > 0).all() or not state.width.any(), "width", "is not positive")
         require_acceptance(state.floats)
         return state
 
@@ -122,11 +141,17 @@ class MarkovABC(BaseEstimator):
         return state, draws
 
     def _step(self, simulator, state, rng, adapt):
-        direction, proposed = rng.standard_normal(len(state.moves)), state.theta.copy()
-        proposed[state.moves] += state.factor @ direction
+        is_far, proposed = state.width.any() and rng.random() < P_FAR, state.theta.copy()
+        direction, place = rng.standard_normal(len(state.moves)), state.theta[state.moves]
+        if is_far:
+            proposed[state.moves] = state.centres[rng.integers(len(state.centres))] + state.width @ direction
+        else:
+            proposed[state.moves] += state.factor @ direction
         log_target, statistic = self._estimate(simulator, rng, proposed)
         gain = log_target - state.log_target[0]
-        if adapt and len(direction) > 0:
+        if is_far:
+            gain += log_far(state, place) - log_far(state, proposed[state.moves])
+        elif adapt and len(direction) > 0:
             adapt_covariance(state.factor, direction, np.exp(min(gain, 0.0)), int(state.n_sweeps[0]) + 1)
         state.n_sweeps[0] += 1
         is_accepted = -rng.standard_exponential() <= gain
@@ -143,6 +168,39 @@ class MarkovABC(BaseEstimator):
         log_release = simulator.log_release(statistics)
         chosen = int(np.argmax(log_release + rng.gumbel(size=self.n_replicates)))
         return log_prior + np.logaddexp.reduce(log_release) - np.log(self.n_replicates), statistics[chosen]
+
+
+def far_proposals(theta, log_release, rng):
+    """Centres and width of proposals by weighted draws of the prior.
+
+    The weights are a power of the release's densities, 1 or as low as lets enough draws count.  If some parameters
+    follow from others, the width is 0: then there are no such proposals.
+    """
+    possible = np.isfinite(log_release)
+    theta, log_release = theta[possible], log_release[possible] - log_release.max()
+    (n, d), power = theta.shape, 1.0
+    while n_effective(power * log_release) < min(LEAST_EACH * (d + 1), n) and power > 1e-9:
+        power *= 0.8
+    weights = np.exp(power * log_release)
+    weights /= weights.sum()
+    centres, width = theta[rng.choice(n, N_CENTRES, p=weights)], np.zeros((d, d))
+    offset = np.sqrt(weights)[:, None] * (theta - weights @ theta)
+    with suppress(np.linalg.LinAlgError):
+        # the rule of thumb for the width of a density estimate (Silverman 1986)
+        width = np.linalg.cholesky(offset.T @ offset) * n_effective(power * log_release) ** (-1.0 / (d + 4))
+    return centres, width
+
+
+def n_effective(log_weights):
+    """Effective number of draws with these weights, of which the largest is 1."""
+    weights = np.exp(log_weights)
+    return weights.sum() ** 2 / np.sum(weights**2)
+
+
+def log_far(state, place):
+    """Log density of far proposals, up to a constant."""
+    distance = np.linalg.solve(state.width, (place - state.centres).T)
+    return np.logaddexp.reduce(-0.5 * np.sum(distance**2, axis=0))
 
 
 def adapt_covariance(factor, direction, probability, step):
