@@ -48,6 +48,8 @@ class NaivePosterior(PrivateExpFamilyGibbs):
     mechanism, family, prior, n_records, truncation, approximation, n_chains, n_warmup, n_draws, thin, n_jobs, \
 random_state, warm_start, checkpoint, verbose :
         As in :class:`PrivateExpFamilyGibbs`.  The mechanism's noise and bounds are ignored, and so is ``truncation``.
+        The default ``prior`` is a conjugate one, also for normal and multinomial families, where the other estimator's
+        is wider: to see what the noise alone does, give both the same conjugate prior.
 
     References
     ----------
