@@ -25,9 +25,7 @@ from .._driver import is_kept, n_kept
 N_STARTS = 1000
 TARGET = 0.3  # acceptance rate that the steps are adapted to
 P_FAR, N_CENTRES = 0.25, 200  # share of the proposals that do not depend on θ, and how many draws they are around
-LEAST_EACH = (
-    2.0  # effective draws of the prior for each parameter and one more, fewer of which say nothing of its width
-)
+LEAST_EACH = 2.0  # effective draws of the prior that they are by, for each parameter and one more
 
 
 class MarkovState(NamedTuple):
