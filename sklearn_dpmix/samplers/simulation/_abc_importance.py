@@ -152,6 +152,15 @@ def pareto_k_hat(log_weight):
     return np.inf if np.isnan(k_hat) else k_hat  # few weights are all there is: no tail is as heavy
 
 
+def effective(log_weight):
+    """Kish's effective sample size."""
+    top = np.max(log_weight)
+    if not top > -np.inf:
+        return 0.0
+    weight = np.exp(log_weight - top)
+    return float(weight.sum() ** 2 / np.sum(weight**2))
+
+
 def effective_of_means(theta, weights):
     """Independent draws whose means would be as exact as these weighted means: (n_params,).
 

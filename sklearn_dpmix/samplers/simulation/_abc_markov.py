@@ -20,12 +20,13 @@ from sklearn.utils._param_validation import Interval
 from ..._base.acceptance import N_COUNTERS, note_acceptance, require_acceptance
 from ..._base.restore import require, require_finite, require_same, require_sweeps, same_layout
 from .._driver import is_kept, n_kept
+from ._abc_importance import effective
 
 #: Simulations from the prior that a chain's start is chosen from.
 N_STARTS = 1000
 TARGET = 0.3  # acceptance rate that the steps are adapted to
 P_FAR, N_CENTRES = 0.25, 200  # share of the proposals that do not depend on θ, and how many draws they are around
-LEAST_EACH = 2.0  # effective draws of the prior that they are by, for each parameter and one more
+LEAST_EACH = 2.0  # effective draws of the prior behind them, for each parameter and one more
 
 
 class MarkovState(NamedTuple):
@@ -115,7 +116,7 @@ class MarkovABC(BaseEstimator):
         require_finite(**{name: getattr(state, name) for name in names})
         require(simulator.log_prior(state.theta[None]) > -np.inf, "theta", "is impossible under the prior")
         require(np.diagonal(state.factor) > 0, "factor", "is not positive")
-        require((np.diagonal(state.width) > 0).all() or not state.width.any(), "width", "is not positive")
+        require((np.diagonal(state.width) > 0) | (not state.width.any()), "width", "is not positive")
         require_acceptance(state.floats)
         return state
 
@@ -174,25 +175,18 @@ def far_proposals(theta, log_release, rng):
     The weights are a power of the release's densities, 1 or as low as lets enough draws count.  If some parameters
     follow from others, the width is 0: then there are no such proposals.
     """
-    possible = np.isfinite(log_release)
-    theta, log_release = theta[possible], log_release[possible] - log_release.max()
     (n, d), power = theta.shape, 1.0
-    while n_effective(power * log_release) < min(LEAST_EACH * (d + 1), n) and power > 1e-9:
+    least = min(LEAST_EACH * (d + 1), np.count_nonzero(log_release > -np.inf))
+    while (n_effective := effective(power * log_release)) < least and power > 1e-9:
         power *= 0.8
-    weights = np.exp(power * log_release)
+    weights = np.exp(power * (log_release - log_release.max()))
     weights /= weights.sum()
     centres, width = theta[rng.choice(n, N_CENTRES, p=weights)], np.zeros((d, d))
     offset = np.sqrt(weights)[:, None] * (theta - weights @ theta)
     with suppress(np.linalg.LinAlgError):
         # the rule of thumb for the width of a density estimate (Silverman 1986)
-        width = np.linalg.cholesky(offset.T @ offset) * n_effective(power * log_release) ** (-1.0 / (d + 4))
+        width = np.linalg.cholesky(offset.T @ offset) * n_effective ** (-1.0 / (d + 4))
     return centres, width
-
-
-def n_effective(log_weights):
-    """Effective number of draws with these weights, of which the largest is 1."""
-    weights = np.exp(log_weights)
-    return weights.sum() ** 2 / np.sum(weights**2)
 
 
 def log_far(state, place):

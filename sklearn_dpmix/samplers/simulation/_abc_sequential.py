@@ -20,7 +20,7 @@ from scipy.special import gammaln, logsumexp
 from sklearn.base import BaseEstimator
 from sklearn.utils._param_validation import Interval
 
-from ._abc_importance import ImportanceABC, effective_of_means, weigh
+from ._abc_importance import ImportanceABC, effective, effective_of_means, weigh
 from ._simulator import WeightedDraws, block_generator
 
 STALLED = 0.8  # a width that shrinks by less says that the scatter of s decides
@@ -323,15 +323,6 @@ def narrowest(simulations, target, width):
         else:
             high = middle
     return exp(high)
-
-
-def effective(log_weight):
-    """Kish's effective sample size."""
-    top = np.max(log_weight)
-    if not top > -inf:
-        return 0.0
-    weight = np.exp(log_weight - top)
-    return float(weight.sum() ** 2 / np.sum(weight**2))
 
 
 def systematic(theta, weights, size, rng):
