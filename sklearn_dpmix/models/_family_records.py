@@ -4,7 +4,7 @@ The contribution of a record outside the bounds is dropped or clamped; the recor
 has its conjugate distribution.
 """
 
-from math import exp, inf, lgamma, log, sqrt
+from math import exp, floor, inf, lgamma, log, sqrt
 
 import numpy as np
 from scipy.special import logit
@@ -18,6 +18,7 @@ from ._records import RecordModel
 from ._wide_priors import draw_normal_parameters, draw_rate, log_normal_prior, log_rate_prior
 
 CLAMP, DROP = OUTSIDE["clamp"], OUTSIDE["drop"]
+FARTHEST = 9.0  # standard deviations from the mean, where steps to a Poisson record's new value begin
 
 
 class FamilyRecords(RecordModel):
@@ -174,12 +175,18 @@ class PoissonRecords(RateRecords):
 
 @helper
 def carry_poisson(rate, new_rate, records, i, row):
-    """(x, w) of record i at the same u under another rate, found by steps from x on; the smaller tail is kept."""
+    """(x, w) of record i at the same u under another rate; the smaller tail is kept.
+
+    It is found by steps from a place as many standard deviations from the mean: from x on they might be many, and begin
+    where the mass is 0 in floating point.
+    """
     x = records[i, 0]
     mass = exp(x * log(rate) - rate - lgamma(x + 1.0))
     at_least = exp(log_gamma_p(x, rate)) if x > 0.0 else 1.0  # P(X >= x)
     upper = at_least > 0.5  # u is kept by the lower tail
     u = 1.0 - at_least + records[i, 1] * mass if upper else at_least - records[i, 1] * mass  # 1 - u from above
+    z = min(max((x - rate) / sqrt(rate), -FARTHEST), FARTHEST)
+    x = max(floor(new_rate + z * sqrt(new_rate)), 0.0)
     mass = exp(x * log(new_rate) - new_rate - lgamma(x + 1.0))
     at_least = exp(log_gamma_p(x, new_rate)) if x > 0.0 else 1.0
     gap = u - (1.0 - at_least) if upper else at_least - u  # u' = P(X < x) + gap: within [0, mass) at the new x

@@ -84,6 +84,14 @@ def test_beta_records_that_round_to_0_or_1_are_exact():
     check(imputed("beta", bounds, "drop", release, 0.6, 2, GammaProductPrior((0.5, 0.7), (1.0, 0.8))), exact)
 
 
+def test_poisson_records_of_rates_far_apart_are_exact():
+    """Caught records that did not come along where the chance of their value underflows at the other end of a jump."""
+    release, scale, n, prior, bounds = [1500.0], 1000.0, 5, (1.0, 0.002), (0, 1000)
+    exact = clamped.bounded_poisson(release, n, bounds, prior, laplace(scale), n_nodes=3201)
+    model = imputed("poisson", bounds, "clamp", release, scale, n, GammaPrior(*prior), n_draws=4000)
+    assert_mean_close(model.theta_draws_, exact.mean, what="θ")
+
+
 @pytest.mark.nightly
 def test_bounded_records_of_unknown_number():
     """The mixture over n of the posteriors with n known."""
@@ -123,7 +131,8 @@ def test_imputation_and_normal_approximation_agree(family, bounds, theta, prior)
 def test_poisson_records_are_carried_by_their_quantiles():
     """There and back is where it was; and a Poisson record becomes one of the other rate."""
     rng = np.random.default_rng(0)
-    for rate, other in ((3.0, 4.0), (0.2, 1.5), (40.0, 33.0), (200.0, 260.0)):
+    near, far = ((3.0, 4.0), (0.2, 1.5), (40.0, 33.0), (200.0, 260.0)), ((2.0, 800.0), (300.0, 1500.0), (1e5, 0.3))
+    for rate, other in near + far:
         x = rng.poisson(rate, 4000)
         found = np.empty(4000)
         for i in range(4000):

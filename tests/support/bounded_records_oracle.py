@@ -198,10 +198,10 @@ def bounded_gamma(y, n, bounds, known_shape, prior, log_noise, *, outside="clamp
                     box=[log_gamma_box(*prior)], n_nodes=(801,))  # fmt: skip
 
 
-def bounded_poisson(y, n, bounds, prior, log_noise, *, outside="clamp"):
+def bounded_poisson(y, n, bounds, prior, log_noise, *, outside="clamp", n_nodes=801):
     """θ ~ Gamma(shape, rate); records Poisson(θ); s = Σx, clamped to the integers ``bounds`` or dropped outside them.
 
-    The law of s given θ is the n-th convolution power of one record's, exactly; n up to about 20.
+    The law of s given θ is the n-th convolution power of one record's; n up to about 20.
     """
     lo, hi = bounds
     if lo != int(lo) or hi != int(hi) or lo < 0 or outside not in ("clamp", "drop"):
@@ -221,16 +221,11 @@ def bounded_poisson(y, n, bounds, prior, log_noise, *, outside="clamp"):
             pmf[:, hi] += above
         else:
             pmf[:, 0] += below + above
-        law = np.ones((len(theta), 1))
-        for _ in range(n):
-            wider = np.zeros((len(theta), law.shape[1] + hi))
-            for j in range(hi + 1):
-                wider[:, j : j + law.shape[1]] += law * pmf[:, j, None]
-            law = wider
+        law = np.maximum(np.fft.irfft(np.fft.rfft(pmf, 2 * len(s)) ** n, 2 * len(s))[:, : len(s)], 0.0)
         with np.errstate(divide="ignore"):
             return np.log(law @ np.exp(log_l - log_l.max())) + log_l.max() + log_gamma(theta, *prior)
 
-    return grid_posterior(log_target, [LOG], [log_gamma_box(*prior)], (801,))
+    return grid_posterior(log_target, [LOG], [log_gamma_box(*prior)], (n_nodes,))
 
 
 def bounded_normal_mean(y, n, bounds, variance, prior, log_noise, *, outside="clamp"):
