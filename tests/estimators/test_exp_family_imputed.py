@@ -3,13 +3,13 @@
 import bounded_records_oracle as clamped
 import numpy as np
 import pytest
-from curator_oracle import laplace
+from curator_oracle import gaussian, laplace
 from exp_family_case import MIXED, check
 from scipy.special import logsumexp
 from statistical import Disagreement, assert_mean_close, assert_pmf_close
 
 from sklearn_dpmix import PrivateExpFamilyGibbs
-from sklearn_dpmix.mechanisms import LaplaceMechanism
+from sklearn_dpmix.mechanisms import GaussianMechanism, LaplaceMechanism
 from sklearn_dpmix.models import GammaPrior, GammaProductPrior, NormalInverseGammaPrior, resolve_family
 from sklearn_dpmix.models._family_records import carry_poisson
 from sklearn_dpmix.queries import NoisyCount, SufficientStatistics
@@ -90,6 +90,20 @@ def test_poisson_records_of_rates_far_apart_are_exact():
     exact = clamped.bounded_poisson(release, n, bounds, prior, laplace(scale), n_nodes=3201)
     model = imputed("poisson", bounds, "clamp", release, scale, n, GammaPrior(*prior), n_draws=4000)
     assert_mean_close(model.theta_draws_, exact.mean, what="θ")
+
+
+def test_few_records_are_imputed_whatever_the_number_of_modes():
+    """Where records are dropped a small and a large rate explain the same sum; a normal one is far from it for few."""
+    prior, bounds, n, release, scale = (1.0, 0.4), (0, 5), 20, [5.0], 0.8
+    exact = clamped.bounded_poisson(release, n, bounds, prior, gaussian(scale), outside="drop")
+    mechanism = GaussianMechanism(scale=scale, query=SufficientStatistics("poisson", bounds=bounds, outside="drop"))
+    options = {"family": "poisson", "n_records": n, "prior": GammaPrior(*prior), "n_draws": 4000, "random_state": 0}
+    model = PrivateExpFamilyGibbs(mechanism, **options).fit(release)
+    assert model.approximation_ == "exact"
+    assert_mean_close(model.theta_draws_, exact.mean, what="θ")
+    with pytest.raises(Disagreement):
+        normal = PrivateExpFamilyGibbs(mechanism, approximation="normal", **options).fit(release)
+        assert_mean_close(normal.theta_draws_, exact.mean, what="θ")
 
 
 @pytest.mark.nightly

@@ -27,10 +27,10 @@ from ...samplers.sums._normal_statistic import NormalApproximation, RoundedNorma
 from ...samplers.sums._statistic import ACCEPTED, PROPOSED
 from ._count import known_count, variance_of
 
-#: With up to this many records, "auto" imputes each of them if the statistic's distribution has no closed form (and the
-#: posterior has one mode); this takes a few hundred ns per record and sweep.  It never imputes beta records, which have
-#: no non-centred moves: under large noise they and θ hold each other in place, and the release says hardly more than a
-#: mean anyway.
+#: With up to this many records, "auto" imputes each of them if the statistic's distribution has no closed form (and,
+#: with ``HUNDREDS``, the posterior has one mode); this takes a few hundred ns per record and sweep.  It never imputes
+#: beta records, which have no non-centred moves: under large noise they and θ hold each other in place, and the release
+#: says hardly more than a mean anyway.
 AFFORDABLE = {"exponential": 1000, "gamma": 1000, "poisson": 200, "normal": 1000, "beta": 0}
 MOST_RECORDS = 1e6  # and "exact" does
 #: If at least the first number of at least the second number of records are beyond the bounds, chains of imputed
@@ -80,7 +80,7 @@ def choose_engine(problem, approximation):
         found = modes(problem)
         is_slow = n >= HUNDREDS and n * cut_off(problem, found) >= TENS
         is_slow |= n >= TENS and holds_number(problem, found)
-        if len(found[0]) == 1 and not is_slow:
+        if (n < HUNDREDS or len(found[0]) == 1) and not is_slow:
             return records_engine(problem, found)
     return normal_engine(problem)
 
