@@ -12,7 +12,7 @@ and attains ε.  As a function of the record, the channel is flat inside and out
 takes one interval of the kernel's distribution function.
 """
 
-from math import exp, inf, log1p
+from math import exp, inf, log, log1p
 from typing import Any
 
 import numpy as np
@@ -32,6 +32,10 @@ N_CELLS = 2**60
 FINEST = 2.0**16
 #: Cells of nodes, in standard deviations of the narrowest component, in the record's unit
 SPACING = 2.0
+#: The share of a window that is kept off its ends, of records with which chains start
+MARGIN = 0.01
+#: Half the width of a window, in units of half the bounds' distance, below which proposals from a kernel miss it
+NARROW = 0.1
 #: By what share of its range a release may lie outside, since it was rounded
 ROUNDING = 1e-9
 
@@ -234,6 +238,16 @@ class WindowChannel(OwnDraws, RecordLosses, EstimatedChannel):
         v = (self.on_line(Z) - middle) / half
         return self._unbiased(v, v**2, *self._windows(*Z.shape))
 
+    def guess(self, Z: Array) -> Floats | None:
+        """Those estimates, moved into the windows: to proposals from a kernel the way into a narrow one is too far."""
+        middle, half = self._middles(Z.shape[1])
+        _, a, h = self._windows(*Z.shape)
+        v = (self.on_line(Z) - middle) / half
+        low, high = np.maximum((v - h) / a, -1.0), np.minimum((v + h) / a, 1.0)
+        margin = MARGIN * np.maximum(high - low, 0.0)  # a window holds no side of the coin of a hybrid mechanism
+        t = (super().guess(Z) - middle) / half
+        return middle + half * np.where(low < high, np.clip(t, low + margin, high - margin), t)
+
     # --- compiled ----------------------------------------------------------------------------------------------------
 
     def _lower(self, *, n_records, n_features, **context):
@@ -246,7 +260,7 @@ class WindowChannel(OwnDraws, RecordLosses, EstimatedChannel):
         log_outside = -np.log(2.0 * h + 2.0 * a * np.exp(-epsilon)) - epsilon
         fields = {"low": lo, "high": hi, "middle": middle, "half": half, "log_half": np.log(half)}
         fields |= {"shrink": 1.0 / a, "narrow": h / a, "loss": epsilon, "gain": np.expm1(epsilon)}
-        return fields | {"log_outside": log_outside}
+        return fields | {"log_outside": log_outside, "narrowest": float(np.min(h / a))}
 
     @compiled
     def window(self, Z, i, j):
@@ -261,6 +275,34 @@ class WindowChannel(OwnDraws, RecordLosses, EstimatedChannel):
     def log_channel(self, Z, i, j, y):
         lo, hi = self.window(Z, i, j)
         return self.log_outside[i] - self.log_half[j] + (self.loss[i] if lo <= y <= hi else 0.0)
+
+    @compiled
+    def can_reverse(self):
+        return self.narrowest < NARROW
+
+    @compiled
+    def within(self, Z, i, j):
+        """The window between the bounds."""
+        lo, hi = self.window(Z, i, j)
+        return max(lo, self.low[j]), min(hi, self.high[j])
+
+    @compiled
+    def draw_reverse(self, rng, Z, i, j):
+        """Draw y from the window or from all between the bounds, with equal chances: both ways lead far enough."""
+        lo, hi = self.within(Z, i, j)
+        if lo >= hi or rng.random() < 0.5:
+            lo, hi = self.low[j], self.high[j]
+        return lo + (hi - lo) * rng.random()
+
+    @compiled
+    def log_reverse(self, Z, i, j, y):
+        lo, hi = self.within(Z, i, j)
+        if not self.low[j] <= y <= self.high[j]:
+            return -inf
+        density = 1.0 / (self.high[j] - self.low[j])
+        if lo >= hi:
+            return log(density)
+        return log(0.5 * density + (0.5 / (hi - lo) if lo <= y <= hi else 0.0))
 
     @compiled
     def n_pieces(self):

@@ -15,7 +15,7 @@ from window_twins import ForgetsClamping
 from sklearn_dpmix import PrivateDPMixture
 from sklearn_dpmix._releases.release import Release
 from sklearn_dpmix.kernels import BetaKernel, NormalKernel, TruncatedNormalKernel
-from sklearn_dpmix.mechanisms import PiecewiseMechanism, SquareWaveMechanism
+from sklearn_dpmix.mechanisms import HybridMechanism, PiecewiseMechanism, SquareWaveMechanism
 from sklearn_dpmix.mechanisms._randomized_response import CELLS, integer_odds
 
 ALPHA = 1e-6
@@ -314,3 +314,35 @@ def test_wrong_parameters_and_releases(kind):
         kind(1.0).privatize([[np.nan]])
     with pytest.raises(ValueError, match="too large for floating point: choose a larger epsilon"):
         PiecewiseMechanism(1e-305).privatize([[0.5]])
+
+
+@KINDS
+def test_proposals_near_a_release_have_their_density(kind):
+    """KS of draws against the density's integral, where the window is within the bounds and where it goes on beyond."""
+    mechanism, rng = kind(9.0, bounds=(-1, 3)), np.random.default_rng(5)
+    releases = np.array([[0.7], [-1.0], [3.0]])
+    channel = mechanism._lower(n_records=3, n_features=1)
+    assert channel.can_reverse() and not kind(2.0)._lower(n_records=1, n_features=1).can_reverse()
+    for i in range(3):
+        assert channel.log_reverse(releases, i, 0, -1.1) == channel.log_reverse(releases, i, 0, 3.1) == -np.inf
+        edges = np.unique([-1.0, 3.0, *np.clip(channel.window(releases, i, 0), -1.0, 3.0)])
+        heights = [np.exp(channel.log_reverse(releases, i, 0, y)) for y in 0.5 * (edges[1:] + edges[:-1])]
+        cdf = np.append(0.0, np.cumsum(heights * np.diff(edges)))
+        assert cdf[-1] == pytest.approx(1.0, rel=1e-9)
+        draws = [channel.draw_reverse(rng, releases, i, 0) for _ in range(3000)]
+        assert stats.kstest(draws, lambda y: np.interp(y, edges, cdf)).pvalue > ALPHA
+
+
+@pytest.mark.parametrize("kind", [SquareWaveMechanism, PiecewiseMechanism, HybridMechanism])
+@pytest.mark.parametrize("epsilon", [0.3, 4.0, 24.0])
+def test_chains_start_within_the_windows(kind, epsilon):
+    """Proposals from a kernel would hardly find the way into narrow ones."""
+    y = np.random.default_rng(0).uniform(-1, 3, (50, 2))
+    Z = kind(epsilon, bounds=(-1, 3)).privatize(y, random_state=1)
+    mechanism = kind(np.full(50, epsilon), bounds=(-1, 3))
+    guess, channel = mechanism.guess(Z), mechanism._lower(n_records=50, n_features=2)
+    assert np.all(np.abs(guess - 1.0) < 2.0)
+    for i, j in np.ndindex(Z.shape):
+        if kind is not HybridMechanism or channel.sign(Z, i, j) == 0.0:
+            low, high = channel.window(Z, i, j)
+            assert low <= guess[i, j] <= high

@@ -96,6 +96,7 @@ COMBINATIONS = [
     *product(("two-designs",), ("conditional", "mixing_measure")),
     *product(("piecewise-normal",), ("interweaved", "mixing_measure")),
     *product(("four-bits", "two-bits"), ("mixing_measure",)),
+    ("narrow-window-normal", "interweaved"),
 ]
 
 

@@ -198,6 +198,10 @@ FAMILIES |= {
             square_wave, SquareWaveMechanism, (-1.04, -1.0, 0.4, 3.03), 5.0, (-1.0, 3.0), alpha=2.0, normal=True
         ),
     },
+    "narrow-window-normal": {
+        "four": windows(square_wave, SquareWaveMechanism, (0.05, 0.3, 0.33, 0.9), 12.0, normal=True),
+        "three": windows(piecewise, PiecewiseMechanism, (0.2, 0.25, 1.0002), 16.0, normal=True),
+    },
     "piecewise-beta": {
         "four": windows(piecewise, PiecewiseMechanism, (-0.08, 0.05, 0.12, 0.85), 5.0),
         "two, on other bounds": windows(piecewise, PiecewiseMechanism, (-1.5, 2.5), 4.0, (-1.0, 3.0), (3.0, 1.0), 2.0),
