@@ -5,6 +5,7 @@ Their posteriors are in ``test_exact_channels.py``.  Compiled methods run here a
 
 import itertools
 from fractions import Fraction
+from functools import partial
 
 import numpy as np
 import pytest
@@ -330,7 +331,7 @@ def test_proposals_near_a_release_have_their_density(kind):
         cdf = np.append(0.0, np.cumsum(heights * np.diff(edges)))
         assert cdf[-1] == pytest.approx(1.0, rel=1e-9)
         draws = [channel.draw_reverse(rng, releases, i, 0) for _ in range(3000)]
-        assert stats.kstest(draws, lambda y: np.interp(y, edges, cdf)).pvalue > ALPHA
+        assert stats.kstest(draws, partial(np.interp, xp=edges, fp=cdf)).pvalue > ALPHA
 
 
 @pytest.mark.parametrize("kind", [SquareWaveMechanism, PiecewiseMechanism, HybridMechanism])
