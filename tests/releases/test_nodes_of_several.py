@@ -172,7 +172,7 @@ def test_gradients_are_slopes(moving, monkeypatch):
     slopes = [(log_density(e, 1e-5) - log_density(e, -1e-5)) / 2e-5 for e in wanted]
     found = gradient(chart, walk, n_moving)
     np.testing.assert_allclose(found, slopes, rtol=1e-4, atol=1e-5)
-    monkeypatch.setattr(NormalChart, "complete_slopes", compiled(lambda chart, walk, to, k, e: None))
+    monkeypatch.setattr(NormalChart, "complete_slopes", compiled(lambda chart, walk, to, k, e, first, n: None))
     assert np.max(np.abs(gradient(walk_of(MECHANISMS[0])[2], walk, n_moving) - slopes)) > 0.1
 
 

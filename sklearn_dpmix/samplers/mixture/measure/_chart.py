@@ -184,8 +184,11 @@ class Chart(Component):
         self.fill(channel, walk, k)
 
     @compiled
-    def complete_slopes(self, walk, to, k, e):
-        """Multiply ``score`` from ``to`` on by what makes derivatives of atom k by coordinate e those of g."""
+    def complete_slopes(self, walk, to, k, e, first, n):
+        """Multiply ``score`` from ``to`` on by what makes derivatives of atom k by coordinate e those of g.
+
+        At ``n`` nodes from the ``first`` on.
+        """
 
     @compiled
     def part(self, rng, channel, walk):

@@ -11,7 +11,7 @@ from ._mass_law import MassLaw
 from ._outside import Outside
 from ._sheet import Sheet
 from ._threshold_walk import ThresholdWalk
-from ._walk_atoms import IS_EXCURSION, N_MOVES
+from ._walk_atoms import IS_EXCURSION, N_MOVES, N_RECORDS
 from ._walk_state import Walk
 from ._ways import Ways
 
@@ -88,6 +88,13 @@ class Compressed(NamedTuple):
     def start(self):
         """What chains begin with beside the releases."""
         return self.chart.kept(self.near, self.lookup[:, : self.n_seen])
+
+    def lighter(self, share):
+        """With this share of the log likelihood."""
+        law, nodes = self.law.copy(), self.nodes.copy()
+        law[N_RECORDS] *= share
+        nodes[-1] *= share
+        return self._replace(nodes=nodes, law=law)
 
     def of_few(self, places, weights, n_moves):
         """What they see of a few of these nodes, with weights of their own, and so many moves in a sweep."""

@@ -11,10 +11,10 @@ from ._hidden_residuals import (
     fill_slopes_by_residuals,
 )
 from ._hidden_variances import exchange, fill_given, fill_given_slopes, fill_pair, fill_pair_slopes
+from ._steps import some_of_many
 from ._walk_atoms import BY_RESIDUALS
 
 LEAST_SHARE, MOST_SHARE, MOST_CLAMPED = 0.1, 0.9, 0.5  # of the moves, while variances are kept
-BLOCK, LEAST_OF_BLOCK, ENOUGH = 256, 64, 1000  # records at a time; of these, and of all, for a step's metric
 
 
 class CorrelatedHiddenChart(CorrelatedChart):
@@ -54,9 +54,7 @@ class CorrelatedHiddenChart(CorrelatedChart):
 
     @compiled
     def blocks(self, walk):
-        """The metric, which says but how long steps are, is of some of many records."""
-        block = min(BLOCK, walk.n_nodes)
-        return block, max(LEAST_OF_BLOCK, min(block, block * ENOUGH // walk.n_nodes))
+        return some_of_many(walk)
 
     @compiled
     def exchange(self, rng, channel, walk):

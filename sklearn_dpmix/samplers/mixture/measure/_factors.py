@@ -51,15 +51,15 @@ def multiply_factors(walk, k):
         tables, g, first = walk.tables, row(walk, k), row_of_factor(walk, k, 0)
         for m in range(walk.n_nodes):
             tables[g + m] = tables[first + m]
-        times_others(walk, tables, g, k, 0)
+        times_others(walk, tables, g, k, 0, 0, walk.n_nodes)
 
 
 @helper
-def times_others(walk, target, to, k, j):
-    """Multiply what begins there by the factors of all features but j."""
+def times_others(walk, target, to, k, j, first, n):
+    """Multiply what begins there by the factors of all features but j, at ``n`` nodes from the ``first`` on."""
     tables = walk.tables
     for i in range(walk.n_features):
         if i != j:
-            other = row_of_factor(walk, k, i)
-            for m in range(walk.n_nodes):
+            other = row_of_factor(walk, k, i) + first
+            for m in range(n):
                 target[to + m] *= tables[other + m]

@@ -15,7 +15,7 @@ from ._factors import fill, fill_feature, times_others
 from ._normal_splits import merge_features, split_features
 from ._slides import rescale, slide
 from ._splits import split_or_merge
-from ._steps import FIRST, N_MOVING, step_nearest
+from ._steps import FIRST, N_MOVING, some_of_many, step_nearest
 from ._walk_atoms import NEAR, PER_FEATURE, STIFFNESS, at
 
 N_WIDTHS = 4.0  # standard deviations of the population on either side of its mean, where most of it is
@@ -94,6 +94,12 @@ class NormalChart(Chart):
         return OF_ONE_FEATURE if self.n_features == 1 else MOVES
 
     @compiled
+    def blocks(self, walk):
+        if self.n_features == 1:
+            return walk.n_nodes, walk.n_nodes
+        return some_of_many(walk)
+
+    @compiled
     def log_base(self, walk, k):
         return log_normal_base(self, walk, k)
 
@@ -159,8 +165,8 @@ class NormalChart(Chart):
             fill(self.densities_by(channel), walk, k)
 
     @compiled
-    def complete_slopes(self, walk, to, k, e):
-        times_others(walk, walk.score, to, k, (e - 1) // 2)
+    def complete_slopes(self, walk, to, k, e, first, n):
+        times_others(walk, walk.score, to, k, (e - 1) // 2, first, n)
 
     @compiled
     def put(self, walk, a, theta, row):

@@ -47,7 +47,7 @@ def fill_slide(chart, walk, first, least, j, centre, density):
         d, e = mean - centre, mean - kernel.prior_mean[j]
         for m in range(n):
             score[2 * n + m] = mass
-        times_others(walk, score, 2 * n, k, j)
+        times_others(walk, score, 2 * n, k, j, 0, n)
         for m in range(n):
             y = score[2 * n + m] * tables[g + m]
             score[m] += y

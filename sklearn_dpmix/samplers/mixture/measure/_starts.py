@@ -1,4 +1,9 @@
-"""Where a walk's chains begin: at a few records, where earlier chains ended, or where a file says."""
+"""Where a walk's chains begin: at a few records that count for ever more, where others ended, or where a file says.
+
+Many records hold a chain near the first explanation of them that it finds.  So it begins under little of the log
+likelihood, as if there were few records, and gets more of it step by step (annealing: Kirkpatrick, Gelatt & Vecchi
+1983).
+"""
 
 from math import exp
 from typing import Any
@@ -6,11 +11,13 @@ from typing import Any
 import numpy as np
 
 from ...._base.restore import require, require_range
-from ._walk_atoms import CUT, LARGEST, N_ATOMS, N_DUST, N_SWEEPS, STIFFNESS
+from ._walk_atoms import CUT, LARGEST, N_ATOMS, N_DUST, N_RECORDS, N_SWEEPS, STIFFNESS
 from ._walk_likelihood import LEAST_DENSITY
 from ._walk_state import MAX_ATOMS, grow, new_state, write_back
 
-SET_OUT = 10  # excursions before a chain begins
+EASY = 30.0  # so few records hold no chain
+SWEEPS = 10  # for each of their doublings, or one excursion
+SET_OUT = 10  # excursions before a chain of narrow components begins
 # Log likelihood that a component of the records at one place must gain for an atom to begin there that is as narrow as
 # they ask for, if no noise hides that: steps towards one that is tens of times narrower than the prior's are too short.
 LEAST_GAIN = 20.0
@@ -57,12 +64,27 @@ class Starts:
             state.mass[n_spikes:n] = max(1.0 - share.sum(), LEAST_REST) / (n - n_spikes)
         state.ints[N_ATOMS] = n
         state.floats[:] = value, Z.outside.start(rng) if Z.outside else 0.0
-        if Z.few is not None:  # an excursion, whose end need not be accepted
-            few = Z.few.walk(state)
-            self.roam(values, Z.few, Z.few.compiled(), few, rng, SET_OUT)
-            write_back(few, state)
+        return self.within_reach(values, Z, self.annealed(values, Z, state, rng), rng)
+
+    def annealed(self: Any, values: Any, Z: Any, state: Any, rng: np.random.Generator) -> Any:
+        """After sweeps under ever more of the log likelihood, or excursions, whose ends need not be accepted.
+
+        Under little of it a chain would leave the narrow components of repeated records, and hardly find them again.
+        """
+        easier = EASY / Z.law[N_RECORDS]
+        shares = easier * 2.0 ** np.arange(np.ceil(-np.log2(easier)))
+        seen, n_sweeps = (Z, SWEEPS) if Z.few is None else (Z.few, 1)
+        if Z.law[STIFFNESS] > 0.0:
+            shares = np.ones(0 if Z.few is None else SET_OUT)
+        for share in shares:
+            while state.mass.size < 4 * max(state.ints[[N_ATOMS, N_DUST]]):
+                state = grow(state)
+            lighter = seen.lighter(share)
+            walk = lighter.walk(state)
+            self.roam(values, lighter, lighter.compiled(), walk, rng, n_sweeps)
+            write_back(walk, state)
             state.ints[N_SWEEPS] = 0
-        return self.within_reach(values, Z, state, rng)
+        return state
 
     def within_reach(self: Any, values: Any, Z: Any, state: Any, rng: np.random.Generator) -> Any:
         """With atoms at records that are beyond the reach of all, so that their densities underflow.

@@ -40,6 +40,7 @@ LONGEST = 1.8  # of the steps' lengths, which go down to a fifth of it
 SHORTER = 4.0  # ... to e^-4, where the mass outside may be hard to tell from the atoms: along a bend of many records
 MASS_CURVATURE = 0.25
 CHUNK = 256  # nodes
+LEAST_OF_CHUNK, ENOUGH = 64, 1000  # of these, and of all, for the metric
 # a step's fence: masses stay above the least, and one coordinate nearer than the limit to where it is measured from;
 # those that move are this many from the first on
 LEAST, AXIS, FROM, LIMIT, FIRST, N_MOVING = range(6)
@@ -104,6 +105,13 @@ def step_nearest(rng, channel, chart, walk, j):
         step(rng, channel, chart, walk, first, second if second >= 0 else first)
 
 
+@helper
+def some_of_many(walk):
+    """Nodes at a time, and how many of these the metric is of, which says but how long steps are."""
+    block = min(CHUNK, walk.n_nodes)
+    return block, max(LEAST_OF_CHUNK, min(block, block * ENOUGH // walk.n_nodes))
+
+
 @apart_sums
 def add_products(score, n, n_rows, n_nodes, metric):
     """Add the products of ``n`` rows with each other, of their first ``n_nodes``, to the metric's lower half.
@@ -155,7 +163,7 @@ def add_scores(chart, walk, size, k, other, density, total, block, done, n_block
         for m in range(n_block):
             score[to + m] = mass * tables[g + m] * score[scaled + m] - share * roots[done + m]
         if e > 0:
-            chart.complete_slopes(walk, to, h, e)
+            chart.complete_slopes(walk, to, h, e, done, n_block)
         for m in range(n_block):
             value += score[to + m] * signed[done + m]
         gradient[i] += value
