@@ -111,7 +111,7 @@ def test_default_fits_of_three_features_go_on_excursions(monkeypatch):
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize(("n", "goes"), [(700, True), (200, False)])
+@pytest.mark.parametrize(("n", "goes"), [(1500, True), (200, False)])
 def test_excursions_are_for_walks_that_take_long(monkeypatch, n, goes):
     """Though moves over all records would be as many as are allowed."""
     seen, own = [], MixingMeasure.summarise
