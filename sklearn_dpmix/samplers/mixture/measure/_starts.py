@@ -11,7 +11,7 @@ from typing import Any
 import numpy as np
 
 from ...._base.restore import require, require_range
-from ._walk_atoms import CUT, LARGEST, N_ATOMS, N_DUST, N_RECORDS, N_SWEEPS, STIFFNESS
+from ._walk_atoms import CUT, LARGEST, N_ATOMS, N_DUST, N_SWEEPS, STIFFNESS
 from ._walk_likelihood import LEAST_DENSITY
 from ._walk_state import MAX_ATOMS, grow, new_state, write_back
 
@@ -71,13 +71,13 @@ class Starts:
 
         Under little of it a chain would leave the narrow components of repeated records, and hardly find them again.
         """
-        easier = EASY / Z.law[N_RECORDS]
+        easier = EASY / Z.weights.sum()
         shares = easier * 2.0 ** np.arange(np.ceil(-np.log2(easier)))
         seen, n_sweeps = (Z, SWEEPS) if Z.few is None else (Z.few, 1)
         if Z.law[STIFFNESS] > 0.0:
             shares = np.ones(0 if Z.few is None else SET_OUT)
         for share in shares:
-            while state.mass.size < 4 * max(state.ints[[N_ATOMS, N_DUST]]):
+            while state.mass.size <= min(max(state.ints[[N_ATOMS, N_DUST]] * (2, 4)), MAX_ATOMS - 1):
                 state = grow(state)
             lighter = seen.lighter(share)
             walk = lighter.walk(state)
