@@ -34,6 +34,7 @@ ONE = {
     "two values": lambda rng, n: rng.choice([0.0, 100.0], n, p=[0.7, 0.3]),
     "one value": lambda rng, n: np.full(n, 37.0),
     "exponential": lambda rng, n: rng.exponential(10, n),
+    "a tail that is cut off": lambda rng, n: 50 + 8 * rng.standard_t(2, n),
     "tens": lambda rng, n: np.round(rng.normal(45, 15, n), -1),
 }
 TWO = {
