@@ -32,9 +32,9 @@ N_CELLS = 2**60
 FINEST = 2.0**16
 #: Cells of nodes, in standard deviations of the narrowest component, in the record's unit
 SPACING = 2.0
-#: The share of a window that is kept off its ends, of records with which chains start
+#: How far from the ends of a window chains start, as a share of it
 MARGIN = 0.01
-#: Half the width of a window, in units of half the bounds' distance, below which proposals from a kernel miss it
+#: Half the width of a window, in units of half the bounds' distance, below which records are proposed within it
 NARROW = 0.1
 #: By what share of its range a release may lie outside, since it was rounded
 ROUNDING = 1e-9
@@ -239,7 +239,7 @@ class WindowChannel(OwnDraws, RecordLosses, EstimatedChannel):
         return self._unbiased(v, v**2, *self._windows(*Z.shape))
 
     def guess(self, Z: Array) -> Floats | None:
-        """Those estimates, moved into the windows: to proposals from a kernel the way into a narrow one is too far."""
+        """Those estimates, moved into the windows: proposals from a kernel hardly ever hit a narrow one."""
         middle, half = self._middles(Z.shape[1])
         _, a, h = self._windows(*Z.shape)
         v = (self.on_line(Z) - middle) / half
@@ -288,7 +288,7 @@ class WindowChannel(OwnDraws, RecordLosses, EstimatedChannel):
 
     @compiled
     def draw_reverse(self, rng, Z, i, j):
-        """Draw y from the window or from all between the bounds, with equal chances: both ways lead far enough."""
+        """Draw y from the window, or from all between the bounds, with equal chances: a record can leave and come back."""
         lo, hi = self.within(Z, i, j)
         if lo >= hi or rng.random() < 0.5:
             lo, hi = self.low[j], self.high[j]

@@ -177,8 +177,8 @@ class PoissonRecords(RateRecords):
 def carry_poisson(rate, new_rate, records, i, row):
     """(x, w) of record i at the same u under another rate; the smaller tail is kept.
 
-    It is found by steps from a place as many standard deviations from the mean: from x on they might be many, and begin
-    where the mass is 0 in floating point.
+    Steps to the new value begin as many standard deviations from the new mean as x is from the old one: from x itself
+    they might be many, and begin where the mass is 0 in floating point.
     """
     x = records[i, 0]
     mass = exp(x * log(rate) - rate - lgamma(x + 1.0))

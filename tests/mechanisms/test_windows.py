@@ -337,7 +337,7 @@ def test_proposals_near_a_release_have_their_density(kind):
 @pytest.mark.parametrize("kind", [SquareWaveMechanism, PiecewiseMechanism, HybridMechanism])
 @pytest.mark.parametrize("epsilon", [0.3, 4.0, 24.0])
 def test_chains_start_within_the_windows(kind, epsilon):
-    """Proposals from a kernel would hardly find the way into narrow ones."""
+    """Proposals from a kernel hardly ever hit narrow ones."""
     y = np.random.default_rng(0).uniform(-1, 3, (50, 2))
     Z = kind(epsilon, bounds=(-1, 3)).privatize(y, random_state=1)
     mechanism = kind(np.full(50, epsilon), bounds=(-1, 3))

@@ -95,6 +95,7 @@ class NormalChart(Chart):
 
     @compiled
     def blocks(self, walk):
+        """Nodes of one feature are in order of their places: some of them would not stand for all."""
         if self.n_features == 1:
             return walk.n_nodes, walk.n_nodes
         return some_of_many(walk)
