@@ -288,7 +288,7 @@ class WindowChannel(OwnDraws, RecordLosses, EstimatedChannel):
 
     @compiled
     def draw_reverse(self, rng, Z, i, j):
-        """Draw y from the window, or from all between the bounds, with equal chances: a record can leave and come back."""
+        """Draw y from the window, or anywhere between the bounds, with equal chances: records leave and come back."""
         lo, hi = self.within(Z, i, j)
         if lo >= hi or rng.random() < 0.5:
             lo, hi = self.low[j], self.high[j]
