@@ -40,7 +40,7 @@ quick: $(VENV)/.installed-dev
 test: $(VENV)/.installed-dev
 	$(PY) -m pytest -q -n 2 --dist worksteal --durations=20 $(ARGS)
 
-# scikit-learn's checks of the estimators on the oldest scikit-learn that pyproject.toml allows
+# scikit-learn's checks of the estimators on the oldest scikit-learn and numba that pyproject.toml allows
 test-oldest:
 	$(MAKE) VENV=$(VENV)-oldest $(VENV)-oldest/.installed-oldest
 	$(VENV)-oldest/bin/python -m pytest -q -n 2 tests/house/test_scikit_learn.py
@@ -101,7 +101,7 @@ $(VENV)/.installed-docs: pyproject.toml | $(VENV)/.created
 	@touch $@
 
 $(VENV)/.installed-oldest: pyproject.toml | $(VENV)/.created
-	$(PIP) -e . 'scikit-learn==1.6.*' pytest pytest-xdist
+	$(PIP) -e . 'scikit-learn==1.6.*' 'numba==0.61.*' pytest pytest-xdist
 	@touch $@
 
 clean:

@@ -32,12 +32,12 @@ from .typing import Function
 
 __all__ = ["Component", "Value", "compiled", "entry", "helper", "lower", "sums_helper"]
 
-#: versions of numba whose inner parts ``compiler`` was tried with: older ones abort the process
-OLDEST, NEWEST = (0, 66), (0, 68)
+#: the newest version of numba whose inner parts ``compiler`` was tried with
+NEWEST = 0, 68
 
-if OLDEST <= numba.version_info[:2] <= NEWEST:
+if numba.version_info[:2] <= NEWEST:
     from .compiler import ApartCompiler, EntryCompiler, PartCompiler
-else:  # as numba compiles by itself: a first fit takes longer
+else:  # as numba compiles by itself: a first fit takes a minute or two
     ApartCompiler = EntryCompiler = PartCompiler = Compiler  # type: ignore[assignment, misc]
 
 #: ``fastmath`` is said outright: otherwise a part takes over that of its first caller, and last digits depend on what a

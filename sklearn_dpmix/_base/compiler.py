@@ -31,20 +31,16 @@ class Part(JITCodeLibrary):
 
     def add_ir_module(self, ir_module):
         """As numba does, without a look whether what it wrote is well formed: entries are looked at as a whole."""
+        if not self.is_inlined:
+            for function in ir_module.functions:
+                if not function.is_declaration:
+                    function.attributes.add("noinline")
         module = parse_assembly(normalize_ir_text(str(ir_module)))
-        module.name = ir_module.name
-        self._optimize_functions(module)
+        module.name, module.data_layout = ir_module.name, self._codegen._data_layout
         if any(not function.is_declaration for function in self._final_module.functions):
             self._final_module.link_in(module)
         else:
             self._final_module = module
-
-    def _optimize_functions(self, ll_module):
-        ll_module.data_layout = self._codegen._data_layout
-        if not self.is_inlined:
-            for function in ll_module.functions:
-                if not function.is_declaration:
-                    function.add_function_attribute("noinline")
 
     def finalize(self):
         for function in self._final_module.functions:
