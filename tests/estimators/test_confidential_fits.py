@@ -18,7 +18,7 @@ from sklearn_dpmix import (
 )
 from sklearn_dpmix.estimators._chain_estimator import ChainEstimator
 from sklearn_dpmix.estimators.curator._regression_problems import GivenDesign, ImputedRecords
-from sklearn_dpmix.mechanisms import DiscreteLaplaceMechanism, GaussianMechanism, LaplaceMechanism
+from sklearn_dpmix.mechanisms import GaussianMechanism, LaplaceMechanism
 from sklearn_dpmix.models import Banana, GaussianPredictors, LinearGaussianLikelihood
 from sklearn_dpmix.queries import ClassFeatureCounts, RegressionMoments
 
@@ -183,8 +183,6 @@ FITS = {
               NOT_NUMBERS | LABELS | {"value", "negative", "one axis"}),
     "regression": (PrivateLinearRegressionDA(LaplaceMechanism(1.0, query=PRODUCTS), **NORMAL), True,
                    NOT_NUMBERS | TEXTS | {"one axis"}),
-    "regression, integers": (PrivateLinearRegressionDA(DiscreteLaplaceMechanism(1.0, query=PRODUCTS), **NORMAL), True,
-                             NOT_NUMBERS | TEXTS | {"one axis", "fraction"}),
     "logistic": (DPLogisticRegressionMCMC(BUDGET, data_norm=1.0, sampler=DPPenaltyMCMC(n_iter=4, n_chains=1)), True,
                  NOT_NUMBERS | LABELS | {"one axis"}),
     "penalty": (DPPenaltyMCMC(BUDGET, model=Banana(), **BUDGETED), False, NOT_NUMBERS | {"one axis"}),

@@ -302,6 +302,11 @@ def test_at_an_edge_there_is_no_standard_error():
     with pytest.warns(RuntimeWarning, match="towards the edge of the parameters: no standard error"):
         model.fit([[17.0], [13.0]])
     assert model.theta_ > 0.99 and np.isnan(model.standard_error_) and np.all(np.isnan(model.interval()))
+    with pytest.warns(RuntimeWarning) as told:
+        model.set_params(model=PoissonCount(), mechanism=LaplaceMechanism(scale=0.01)).fit([-50.0])
+    assert [str(one.message).split(": ", 1)[1] for one in told] == [
+        "the log likelihood has no derivatives there: no standard error"
+    ]
 
 
 def test_several_starts():

@@ -375,6 +375,11 @@ SOME_DO_NOT = FiniteChannelMechanism([[0.8, 0.2], [0.25, 0.75]], noncompliance=B
         ({"mechanism": LaplaceMechanism(query=BoundedRecords((0, 1)))}, RELEASE, "exactly one of"),
         ({"mechanism": PerturbedHistogramMechanism(epsilon=1.0, n_bins=3, n_records=30)}, RELEASE, "or be local"),
         ({"mechanism": DiscreteLaplaceMechanism(1.0, query=BoundedRecords((0, 1)))}, [0.5], "integers"),
+        (
+            {"mechanism": DiscreteLaplaceMechanism(1.0, query=BoundedRecords((0, 1)))},
+            [3.0],
+            "model's records are not in",
+        ),
         ({"mechanism": RandomizedResponseMechanism(1.0, n_categories=2)}, [[0.0], [2.0]], "categories"),
         ({"mechanism": LaplaceMechanism(scale=1.0), "n_records": 7}, np.zeros((3, 1)), "n_records=7, but S has 3 rows"),
         ({"mechanism": SOME_DO_NOT}, np.zeros((30, 1)), "answers of people who all follow the design, got noncompl"),

@@ -13,7 +13,7 @@ from statistical import assert_mean_close
 from sklearn_dpmix import PrivateLinearRegressionDA
 from sklearn_dpmix._base.compiled import compiled
 from sklearn_dpmix.estimators.curator import _regression_problems
-from sklearn_dpmix.mechanisms import LaplaceMechanism
+from sklearn_dpmix.mechanisms import DiscreteLaplaceMechanism, LaplaceMechanism
 from sklearn_dpmix.models import GaussianPredictors, HistogramPredictors, RegressionPrior
 from sklearn_dpmix.models._regression_model import ClampedRegression
 from sklearn_dpmix.queries import BoundedRecords, NoisyCount, RegressionMoments
@@ -188,6 +188,11 @@ def test_raw_records_are_privatised_with_fresh_noise_and_not_kept():
             {"mechanism": LaplaceMechanism(scale=[1.0, 2.0], query=QUERY)},
             np.zeros((2, 5)),
             "a query makes one release: give one number",
+        ),
+        (
+            {"mechanism": DiscreteLaplaceMechanism(scale=1.0, query=QUERY)},
+            np.zeros(5),
+            "moments of a regression are not integers: use LaplaceMechanism",
         ),
         ({"mechanism": LaplaceMechanism(scale=1.0)}, np.zeros(5), "understands releases of RegressionMoments only"),
         (

@@ -183,11 +183,12 @@ def test_noise_a_third_too_wide_is_rejected():
 # --- limits and units ------------------------------------------------------------------------------------------------
 
 
-def test_without_noise_it_is_the_conjugate_posterior():
+@pytest.mark.parametrize("scale", [1e-4, 1e-8])
+def test_without_noise_it_is_the_conjugate_posterior(scale):
     """Two samplers, one of them closed form given σ: next to no noise against the records themselves."""
     rng = np.random.default_rng(5)
     x, y = population(rng, 40)
-    mechanism = GaussianMechanism(scale=1e-4, query=query(2))
+    mechanism = GaussianMechanism(scale=scale, query=query(2))
     S = mechanism.privatize(np.column_stack([x, y]), random_state=1)
     prior = RegressionPrior(1.5, sigma=0.25)
     model = PrivateLinearRegressionDA(mechanism, prior=prior, n_records=40, n_draws=3000, random_state=0).fit(S)

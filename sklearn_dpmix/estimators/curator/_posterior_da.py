@@ -213,7 +213,7 @@ class PrivatePosteriorDA(ChainEstimator):
             given, S, n_records = S, self._check_sums(S), self.n_records
             keep_names(self, given, S)
             channel = mechanism._lower(n_records=len(S), n_features=S.shape[1])
-            release = QueryRelease(mechanism.query, channel, S)
+            release = QueryRelease(mechanism.query, channel, S, mechanism.is_discrete)
         elif getattr(mechanism, "is_local", False) and hasattr(mechanism, "log_density"):
             refuse_threshold(mechanism, "PrivatePosteriorDA")
             refuse_noncompliance(mechanism, "PrivatePosteriorDA")

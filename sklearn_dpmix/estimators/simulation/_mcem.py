@@ -260,7 +260,9 @@ class PrivateMCEM(CallbackSupportMixin, BaseEstimator):
         for _ in range(MOST_NEWTON):
             top = newton_step(simulator, likelihood, theta, 0.1 * self.tol, int(self.max_simulations), rng)
             if top.step is None:
-                doubts.append("the observed information is not positive there: no standard error")
+                is_finite = np.all(np.isfinite(top.information))
+                found = "observed information is not positive" if is_finite else "log likelihood has no derivatives"
+                doubts.append(f"the {found} there: no standard error")
                 break
             length = np.sqrt(top.step @ top.information @ top.step)  # in standard errors
             last = length < self.tol or doubts

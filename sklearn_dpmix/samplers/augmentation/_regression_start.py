@@ -3,6 +3,7 @@
 from math import sqrt
 
 import numpy as np
+from scipy.linalg import solve_triangular
 
 from ._regression_given_design import N_INTS, MomentsState
 from ._regression_paths import LOG_STEP, N_FLOATS
@@ -44,9 +45,7 @@ def start_moments(model, S, n_records, variance, count_variance, rng):
     own[model.n_design + 2 * d] = 0.5 * (n - d)
     if not model.n_records:
         own[-1] = 1.0 / (count_variance + 0.1)
-    precision = jacobian.T @ jacobian / (variance / len(S)) + np.diag(own)
-    covariance = np.linalg.inv(precision)
-    metric = np.linalg.cholesky(0.5 * (covariance + covariance.T))
+    metric = root_of_covariance(np.vstack([jacobian / sqrt(variance / len(S)), np.diag(np.sqrt(own))]))
     point, spread = centre, 1.0
     for _ in range(30):
         trial = centre + spread * metric @ rng.standard_normal(size)
@@ -68,6 +67,12 @@ def start_moments(model, S, n_records, variance, count_variance, rng):
         ints=np.zeros(N_INTS, dtype=np.int64),
         floats=floats,
     )
+
+
+def root_of_covariance(A):
+    """The lower triangular root of (AᵀA)⁻¹, without AᵀA, in which little noise leaves no digit of the prior."""
+    triangle = np.linalg.qr(A[:, ::-1], mode="r")[::-1, ::-1]
+    return solve_triangular(triangle * np.sign(np.diag(triangle))[:, None], np.eye(len(triangle)), lower=True)
 
 
 def first_point(model, mean, n, noise):

@@ -63,10 +63,12 @@ class QueryRelease:
     query : object with ``contributions(records)``
     channel : value of the mechanism
     S : ndarray of shape (n_releases, n_statistics)
+    of_integers : bool
+        Whether the noise is for integers only.
     """
 
-    def __init__(self, query, channel, S):
-        self.query, self.channel, self.S = query, channel, S
+    def __init__(self, query, channel, S, of_integers):
+        self.query, self.channel, self.S, self.of_integers = query, channel, S, of_integers
 
     def judge(self, records):
         """Contributions of the records, (n, n_statistics)."""
@@ -76,6 +78,11 @@ class QueryRelease:
             raise ValueError(
                 f"{type(self.query).__name__}.contributions(records) must have shape {expected}, a row per record and "
                 f"a column for each number in the release, got {contributions.shape}"
+            )
+        if self.of_integers and not np.array_equal(contributions, np.rint(contributions)):
+            raise ValueError(
+                "the mechanism adds noise to integers, but the contributions of the model's records are not integers: "
+                "use continuous noise, or a model of integers"
             )
         return contributions
 
