@@ -237,8 +237,8 @@ class PrivateLinearRegressionDA(CoefficientsMixin, RegressorMixin, ChainEstimato
         query = check_curator(self, RegressionMoments)
         if self.mechanism.is_discrete:
             raise ValueError(
-                f"mechanism={self.mechanism!r} adds noise to integers, but the moments of a regression are not integers: use "
-                f"{self.mechanism.continuous}"
+                f"mechanism={self.mechanism!r} adds noise to integers, but the moments of a regression are not "
+                f"integers: use {self.mechanism.continuous}"
             )
         p, bounds = query.n_features, np.column_stack(query.record_bounds())
         problem_class = GivenDesign if self.x_model is None else ImputedRecords
