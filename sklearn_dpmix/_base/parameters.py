@@ -8,6 +8,7 @@ from sklearn.utils import validation
 
 #: Features, classes, categories: more are a slip, and arrays of so many would not fit.
 MOST = 10_000_000
+MOST_SHOWN = 20  # numbers of an array in an error: of more only the first that is wrong
 
 SMALLEST_NORMAL = float(np.finfo(np.float64).tiny)
 
@@ -207,10 +208,13 @@ def check_bounds(bounds, n_features):
 def positive_array(name, value):
     """Return a positive number, or one per record, as a float or an array of shape (n_records,)."""
     array = numbers(value)
-    if array is None or array.ndim > 1 or array.size == 0 or not np.all((array > 0) & np.isfinite(array)):
-        raise ValueError(
-            f"{name} must be positive and finite, a number or an array of shape (n_records,), got {name}={value!r}"
-        )
+    is_right = (array > 0) & np.isfinite(array) if array is not None and array.size else np.zeros(1, np.bool_)
+    if is_right.ndim > 1 or not np.all(is_right):
+        found = f"{name}={value!r}"
+        if is_right.ndim == 1 and len(is_right) > MOST_SHOWN:
+            k = int(np.argmin(is_right))
+            found = f"{name}[{k}]={array[k]:g}"
+        raise ValueError(f"{name} must be positive and finite, a number or an array of shape (n_records,), got {found}")
     return array if array.ndim else float(array)
 
 

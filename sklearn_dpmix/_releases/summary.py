@@ -193,10 +193,13 @@ class ReleaseSummary:
         Raises
         ------
         TypeError, ValueError
-            If ``other`` is not a summary, or has another mechanism, width or column; this summary then does not change.
+            If ``other`` is not a summary, is this one, or has another mechanism, width or column; this summary then
+            does not change.
         """
         if not isinstance(other, ReleaseSummary):
             raise TypeError(f"other must be a ReleaseSummary, got {type(other).__name__}: update() takes records")
+        if other is self:
+            raise ValueError("other is this summary itself, whose records would count twice: merge another one")
         self._check_same_mechanism(other.mechanism, "the other summary's is")
         if self.width != other.width:
             raise ValueError(

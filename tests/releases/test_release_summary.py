@@ -189,6 +189,8 @@ def test_other_mechanisms_are_refused():
         summary.merge(release(3))
     with pytest.raises(ValueError, match=r"width=None and width=0\.5"):
         summary.merge(ReleaseSummary(LAPLACE, width=0.5))
+    with pytest.raises(ValueError, match="this summary itself"):
+        summary.merge(summary)
     assert summary.n_records == 200
     fitted = model().fit(summary)
     with pytest.raises(ValueError, match="this summary was built from releases of"):

@@ -324,9 +324,12 @@ class AdditiveContract:
     def test_a_bad_scale_is_refused(self, value):
         self.refuses("scale", value)
 
-    def refuses(self, name, value, **others):
+    def test_the_first_bad_scale_of_many_is_named(self):
+        self.refuses("scale", np.repeat([2.0, -0.5], [30, 70]), found="scale[30]=-0.5")
+
+    def refuses(self, name, value, found=None, **others):
         mechanism = self.cls(**{name: value}, bounds=(0, 1), **others)
-        says = f"{name} must be positive and finite, .* got " + re.escape(f"{name}={value!r}")
+        says = f"{name} must be positive and finite, .* got " + re.escape(found or f"{name}={value!r}")
         for call in (mechanism.check, lambda: mechanism.privatize([[0.5]]), lambda: mechanism.noise_scale):
             with pytest.raises(ValueError, match=says):
                 call()
