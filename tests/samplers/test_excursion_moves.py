@@ -8,12 +8,21 @@ from test_measure_moves import MOVES
 from walks_of_the_prior import FIXED, RANDOM, breaks, chart_of, draw_walk, law_of_walks, p_value, plain
 
 from sklearn_dpmix.samplers.mixture.measure import _excursions
-from sklearn_dpmix.samplers.mixture.measure._walk_atoms import LOG_LIKELIHOOD, N_RECORDS, at, row
+from sklearn_dpmix.samplers.mixture.measure._walk_atoms import (
+    CONCENTRATION,
+    LOG_LIKELIHOOD,
+    N_ATOMS,
+    N_DUST,
+    N_RECORDS,
+    at,
+    row,
+)
 from sklearn_dpmix.samplers.mixture.measure._walk_draws import n_all, number
 from sklearn_dpmix.samplers.mixture.measure._walk_likelihood import refresh
 from sklearn_dpmix.samplers.mixture.measure._walk_state import Walk, new_state
 
 __all__ = ["plain"]
+HOME = N_ATOMS, N_DUST, CONCENTRATION
 
 
 class Noised:
@@ -27,7 +36,7 @@ class Noised:
 
 
 def excursion(rng, channel, chart, walk):
-    """Four moves over a node of three records, of which the walk knows nothing."""
+    """Four moves, and new small masses, over a node of three records, of which the walk knows nothing."""
     nodes, law = np.concatenate([np.full(chart.n_features, 0.5), [3.0]])[:, None], walk.law.copy()
     law[N_RECORDS] = 3.0
     few = Walk.of(
@@ -39,7 +48,9 @@ def excursion(rng, channel, chart, walk):
     refresh(few)
     for name in rng.choice(list(MOVES), 4):
         MOVES[name](rng, Noised(), chart, few)
+    few.masses.renew(rng, Noised(), chart, few)
     getattr(_excursions.come_home, "py_func", _excursions.come_home)(Noised(), chart, walk, few, rng)
+    return few
 
 
 @pytest.mark.slow
@@ -58,6 +69,22 @@ def test_what_excursions_need(monkeypatch, twin):
         as_after = lambda channel, chart, walk, few: few.law[LOG_LIKELIHOOD]  # noqa: E731
         monkeypatch.setattr(_excursions, "log_likelihood_before", as_after)
     assert breaks(excursion, n_moves=12)
+
+
+def test_all_that_moved_comes_home(monkeypatch):
+    """Atoms, dust and the concentration."""
+    monkeypatch.setattr(_excursions, "accepts", lambda rng, ratio: True)
+    rng, chart, n_moved = np.random.default_rng(3), chart_of(1), 0
+    for _ in range(10):
+        walk = draw_walk(rng, chart, RANDOM, *law_of_walks(chart, RANDOM))
+        before = walk.law[CONCENTRATION]
+        few = excursion(rng, Noised(), chart.value(), walk)
+        n_moved += walk.law[CONCENTRATION] != before
+        assert [walk.law[i] for i in HOME] == [few.law[i] for i in HOME]
+        for k in range(n_all(few)):
+            a = at(few, number(few, k))
+            assert list(walk.atoms[a : a + walk.width]) == list(few.atoms[a : a + walk.width])
+    assert n_moved > 5
 
 
 def worst_table():

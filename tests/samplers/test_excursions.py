@@ -46,9 +46,14 @@ def setting(monkeypatch):
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize(("d", "name"), [*CASES[:2], *(pytest.param(*c, marks=pytest.mark.nightly) for c in CASES[2:])])
+@pytest.mark.parametrize(("d", "name"), [*CASES[:3], pytest.param(*CASES[3], marks=pytest.mark.nightly)])
 def test_posterior_is_exact(setting, d, name):
     test_exact.check("mixing measure", "laplace", d, name, sampler=GoesFar())
+
+
+@pytest.mark.slow
+def test_posterior_under_a_power_law_is_exact(setting):
+    test_exact.check("mixing measure", "pitman-yor", 1, "clamped", sampler=GoesFar())
 
 
 @pytest.mark.slow

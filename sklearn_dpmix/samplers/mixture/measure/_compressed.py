@@ -11,11 +11,12 @@ from ._mass_law import MassLaw
 from ._outside import Outside
 from ._sheet import Sheet
 from ._threshold_walk import ThresholdWalk
-from ._walk_atoms import IS_EXCURSION, N_MOVES, N_RECORDS
+from ._walk_atoms import MORE_RENEWALS, N_MOVES, N_RECORDS
 from ._walk_state import Walk
 from ._ways import Ways
 
 WARM = 50.0  # sweeps that warm up a chain whose draws are worth keeping
+RENEWALS, RENEWALS_AT_HOME = 4.0, 0.02  # of small masses: on an excursion, and in a sweep over all nodes between two
 MOST_EVERY = 4  # of the sweeps of a longer warm-up at least every fourth is made
 
 
@@ -106,7 +107,7 @@ class Compressed(NamedTuple):
     def with_excursions(self, few, apart, n_moves):
         """With excursions over few of these nodes, so many sweeps apart, and moves over all nodes in each."""
         law = self.law.copy()
-        law[N_MOVES], few.law[IS_EXCURSION] = n_moves, 1.0
+        law[N_MOVES], law[MORE_RENEWALS], few.law[MORE_RENEWALS] = n_moves, RENEWALS_AT_HOME - 1.0, RENEWALS - 1.0
         return self._replace(law=law, few=few, apart=apart)
 
     def with_longer_excursions(self, times):

@@ -6,7 +6,7 @@ from ...._base.compiled import compiled, helper
 from ...._base.restore import require_range
 from .._sampler import check_concentration
 from ._mass_law import MassLaw
-from ._small_masses import renew_small
+from ._small_masses import n_renewals, renew_small
 from ._walk_atoms import CONCENTRATION, CUT, DUST_RANGE, N_ATOMS, TILT, n_above
 from ._walk_state import MAX_ATOMS
 
@@ -54,11 +54,13 @@ class DirichletMasses(MassLaw):
     @compiled
     def renew(self, rng, channel, chart, walk):
         if self.prior_shape > 0.0:
-            for _ in range(N_STEPS):
+            for _ in range(n_renewals(rng, walk, N_STEPS)):
                 move_concentration(rng, channel, chart, self, walk)
-        elif rng.random() < P_DUST:
-            rate = walk.law[CONCENTRATION] * DUST_RANGE
-            renew_small(rng, channel, chart, self, walk, walk.law[CUT], DUST_RANGE, 1.0, rate, 0.0)
+            return
+        for _ in range(n_renewals(rng, walk, 1)):
+            if rng.random() < P_DUST:
+                rate = walk.law[CONCENTRATION] * DUST_RANGE
+                renew_small(rng, channel, chart, self, walk, walk.law[CUT], DUST_RANGE, 1.0, rate, 0.0)
 
     @compiled
     def left_out(self, walk):

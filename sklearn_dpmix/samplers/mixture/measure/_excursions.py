@@ -3,7 +3,7 @@
 Moves over a few nodes with weights keep the posterior under the likelihood L' of these.  A number of them, each chosen
 at random and reversible, is a reversible step as a whole.  It is a proposal for the posterior under all nodes,
 accepted with probability min(1, L(y) L'(x) / L(x) L'(y)): exact however far L' is from L (the surrogate transition
-method: Liu 2001, §9.4.3; Christen & Fox 2005).  Dust and concentration stay as they are meanwhile.
+method: Liu 2001, §9.4.3; Christen & Fox 2005).  Dust and concentration move on excursions, too.
 """
 
 from ...._base.compiled import apart, entry, helper
@@ -41,16 +41,20 @@ def come_home(channel, chart, walk, few, rng):
     walk.law[IS_FILLED] = 1.0
     refresh(walk)
     refresh(few)
+    if n_all(few) > walk.capacity:  # there is no room to look at all of them
+        return False
     likelier = few.law[LOG_LIKELIHOOD] - log_likelihood_before(channel, chart, walk, few)
     try_all(channel, chart, walk, few)
     value = log_likelihood(walk, walk.trial, few.law[TOTAL])
     is_taken = accepts(rng, value - walk.law[LOG_LIKELIHOOD] - likelier)
     if is_taken:
-        for k in range(int(few.law[N_ATOMS])):
-            if walk.marks[k] != 0.0:
-                copy_atom(walk, k, 2 * walk.capacity + k)
-            walk.atoms[at(walk, k)] = few.atoms[at(few, k)]
-        walk.law[N_ATOMS] = few.law[N_ATOMS]
+        for k in range(n_all(few)):
+            h = number(few, k)
+            if walk.marks[h] != 0.0:
+                copy_atom(walk, h, 2 * walk.capacity + k)
+            walk.atoms[at(walk, h)] = few.atoms[at(few, h)]
+        walk.law[N_ATOMS], walk.law[N_DUST] = few.law[N_ATOMS], few.law[N_DUST]
+        walk.law[CONCENTRATION] = few.law[CONCENTRATION]
         keep_trial(walk, few.law[TOTAL], value)
     return is_taken
 
@@ -76,29 +80,41 @@ def try_all(channel, chart, walk, few):
     trial = 2 * walk.capacity
     for m in range(walk.n_nodes):
         walk.trial[m] = 0.0
-    for k in range(int(few.law[N_ATOMS])):
-        source, a, b = same_place(walk, few, k), at(few, k), at(walk, trial + k)
-        walk.marks[k] = 0.0 if source == k else 1.0
+    for k in range(n_all(few)):
+        h = number(few, k)
+        source, a, b = same_place(walk, few, h), at(few, h), at(walk, trial + k)
+        walk.marks[h] = 0.0 if source == h else 1.0
         if source < 0:
             for e in range(walk.width):
                 walk.atoms[b + e] = few.atoms[a + e]
             chart.fill(channel, walk, trial + k)
-        elif source != k:
+        elif source != h:
             copy_atom(walk, trial + k, source)
-        add_to(walk, walk.trial, few.atoms[a], k if source == k else trial + k)
-    for k in range(walk.capacity, walk.capacity + int(walk.law[N_DUST])):
-        add_to(walk, walk.trial, walk.atoms[at(walk, k)], k)
+        add_to(walk, walk.trial, few.atoms[a], h if source == h else trial + k)
 
 
 @helper
 def same_place(walk, few, k):
-    """The walk's atom that is where the excursion's atom k is, but for its mass; -1 if there is none."""
-    a = at(few, k)
-    for h in range(int(walk.law[N_ATOMS])):
-        b, is_same = at(walk, h), True
-        for e in range(1, walk.width):
-            if walk.atoms[b + e] != few.atoms[a + e]:
-                is_same = False
-        if is_same:
+    """The walk's atom that is where the excursion's atom k is, but for its mass; -1 if there is none.
+
+    Atoms above the cut stay above it, and dust stays dust.
+    """
+    is_dust = k >= walk.capacity
+    first = int(walk.capacity) if is_dust else 0
+    end = first + int(walk.law[N_DUST] if is_dust else walk.law[N_ATOMS])
+    if k < end and is_at(walk, k, few, k):
+        return k
+    for h in range(first, end):
+        if is_at(walk, h, few, k):
             return h
     return -1
+
+
+@helper
+def is_at(walk, h, few, k):
+    """Whether the walk's atom h is where the excursion's atom k is."""
+    a, b = at(walk, h), at(few, k)
+    for e in range(1, walk.width):
+        if walk.atoms[a + e] != few.atoms[b + e]:
+            return False
+    return True

@@ -16,7 +16,7 @@ from scipy.special import gammaincc
 from ...._base.compiled import compiled
 from ...._base.restore import require
 from ._mass_law import MassLaw
-from ._small_masses import renew_small
+from ._small_masses import n_renewals, renew_small
 from ._walk_atoms import CONCENTRATION, CUT, N_ATOMS, N_DUST, TILT
 
 IN_DUST, LEFT_OUT = 50.0, 0.005  # records that the dust holds, and masses below it
@@ -101,10 +101,17 @@ class PitmanYorMasses(MassLaw):
     @compiled
     def renew(self, rng, channel, chart, walk):
         cut, reach = walk.law[CUT], self.dust_range
-        for _ in range(N_REFRESH):
+        for _ in range(n_renewals(rng, walk, N_REFRESH)):
             share = exp(-SHARES * rng.random())
             n_expected = share * self.dust_rate(walk, walk.law[CONCENTRATION])
             renew_small(rng, channel, chart, self, walk, cut, reach, share, n_expected, 0.0)
+        for _ in range(n_renewals(rng, walk, 1)):
+            self.move_time(rng, channel, chart, walk)
+
+    @compiled
+    def move_time(self, rng, channel, chart, walk):
+        """Draw ζ given all masses; then a step of it, with new dust."""
+        cut, reach = walk.law[CUT], self.dust_range
         rate = 1.0 + self.intensity * self.above(walk) + self.dust_rate(walk, 1.0)
         n_atoms = walk.law[N_ATOMS] + walk.law[N_DUST]
         walk.law[CONCENTRATION] = rng.standard_gamma(self.alpha / self.discount + n_atoms) / rate

@@ -4,6 +4,7 @@ from ...._base.compiled import apart, helper
 from ._walk_atoms import (
     CUT,
     LOG_LIKELIHOOD,
+    MORE_RENEWALS,
     N_ATOMS,
     N_DUST,
     TOTAL,
@@ -16,6 +17,13 @@ from ._walk_atoms import (
     number,
 )
 from ._walk_likelihood import add_to, begin_trial, keep_trial, try_sum
+
+
+@helper
+def n_renewals(rng, walk, n):
+    """How often a sweep draws small masses anew that does so ``n`` times without excursions."""
+    more = walk.law[MORE_RENEWALS]
+    return n if more == 0.0 else int(n * (1.0 + more) + rng.random())
 
 
 @apart

@@ -20,7 +20,6 @@ from ._sheet import choose_points
 from ._starts import Starts
 from ._steps import step_one
 from ._walk_atoms import (
-    IS_EXCURSION,
     IS_FILLED,
     N_ATOMS,
     N_DUST,
@@ -294,8 +293,7 @@ class MixingMeasure(NodeLayout, ChoiceOfFew, Starts, MixtureSampler):
         refresh_stale(walk)
         chart.exchange(rng, channel, walk)
         refresh_stale(walk)
-        if walk.law[IS_EXCURSION] == 0.0:
-            walk.masses.renew(rng, channel, chart, walk)
+        walk.masses.renew(rng, channel, chart, walk)
 
 
 @entry
