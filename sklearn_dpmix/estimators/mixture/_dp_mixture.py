@@ -60,20 +60,21 @@ class PrivateDPMixture(PopulationMixin, PrivatisedRecordsMixin, ClusterMixin, De
         Prior on the partition; or MixtureOfFiniteMixtures, or a name: "dirichlet_process", "pitman_yor",
         "mixture_of_finite_mixtures".  None: a Dirichlet process with concentration 1.
     sampler : str or sampler object, default="auto"
-        One of :mod:`sklearn_dpmix.samplers` or its name: "auto", "mixing_measure", "interweaved", "neal5",
-        "slice", "conditional", "neal8" or, on noise-free records, "reuse", "neal2" and "neal3".  All are exact.
+        One of :mod:`sklearn_dpmix.samplers` or its name: "auto", "mixing_measure", "interweaved", "imputed", "cells",
+        "neal5", "slice", "conditional", "neal8", "jain_neal", "neal2", "neal3" or, on noise-free records, "reuse".
+        All are exact.
     n_records : int, optional
         Number of confidential records, for a mechanism that releases a statistic of all of them, or that has
         ``released_above`` (None: unknown, with prior 1/n).
     n_chains : int, default=4
     n_warmup : int, default=1000
-        Sweeps of each chain that are dropped.  Where a trial run says that chains soon forget their start,
-        ``MixingMeasure`` makes only every second, third or fourth of them, and leaves the others out.
+        Sweeps of each chain that are dropped.  If a trial run shows that chains forget their start quickly,
+        ``MixingMeasure`` makes a half, a third or a quarter of them.
     n_draws : int, "auto" or AutoDraws, default=1000
         Draws kept of each chain; "auto": until there are enough, see :class:`AutoDraws`.  If 500 or more draws have an
         R-hat above 1.01, or an effective sample size below a tenth of their number, ``MixingMeasure`` (and
         ``Interweaved``, if "auto" chose it) thins the chains: every second draw is dropped, and the chains continue
-        with ``2 * thin`` sweeps per draw.  This is repeated, up to eight times the sweeps (sixteen with excursions).
+        with ``2 * thin`` sweeps per draw.  This is repeated, up to sixteen times the sweeps.
     thin : int, default=1
         Sweeps for one draw.
     n_jobs : int, optional
@@ -93,10 +94,11 @@ class PrivateDPMixture(PopulationMixin, PrivatisedRecordsMixin, ClusterMixin, De
     Attributes
     ----------
     n_clusters_draws_ : ndarray of int, (n_chains, n_draws)
-        Number of occupied clusters.  Where in a draw nobody follows the design (``noncompliance=``), the largest
+        Number of occupied clusters.  In draws where nobody follows the design (``noncompliance=``), the largest
         component counts as occupied: it is at least 1.
     weights_draws_ : ndarray, (n_chains, n_draws, most clusters)
-        Mixture weights of the occupied clusters, largest cluster first, padded with 0; what is missing to 1 is unseen.
+        Mixture weights of the occupied clusters, largest cluster first, padded with 0; the
+        rest, up to 1, belongs to clusters without records.
     concentration_draws_ : ndarray, (n_chains, n_draws)
         Only where the concentration has a prior.
     n_components_draws_ : ndarray, (n_chains, n_draws)

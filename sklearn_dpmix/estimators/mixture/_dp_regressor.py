@@ -94,8 +94,8 @@ class PrivateDPMixtureRegressor(CoefficientsMixin, RegressorMixin, MonitoredDraw
     x is a place of interest, not a new record, so draws have equal weight, whatever density they give to x.
 
     The default prior expects few and wide clusters.  Where noise leaves open how a curve bends, bands are those of
-    smooth curves: of 100,000 records with x uniform on (-2, 2), under Gaussian noise of scale 0.5, 90 % bands held sin
-    2x and abs x at 13 of 19 places and tanh 4x at 11; under noise of scale 1 they held sin 2x at 6.  Draws explained
+    smooth curves: of 100,000 records with x uniform on (-2, 2), under Gaussian noise of scale 0.5, 90 % bands
+    covered sin 2x and abs x at 13 of 19 places and tanh 4x at 11; under noise of scale 1 sin 2x at 6.  Draws explained
     both releases of sin 2x about as well as the true curve does, so longer chains would not help there.
 
     The model of ``linear=True`` has x normal.  For other x under Gaussian noise, the slope is still estimated
