@@ -31,7 +31,8 @@ class GaussianMechanism(GaussianCalibrated):
     delta : float, optional
         In (0, 1); goes with ``epsilon``.
     bounds : pair (lo, hi) or array of shape (n_features, 2), optional
-        Public bounds of the records; one pair holds for each feature.
+        Public bounds of the records; one pair holds for each feature.  All features get the same noise: scale them to
+        bounds of equal width before.
     query : object of ``sklearn_dpmix.queries``, optional
         What is released instead of the records; it has ``value(X)`` and ``sensitivity(2)``.
     scale : float or array of shape (n_records,), optional

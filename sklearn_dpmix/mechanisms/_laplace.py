@@ -26,7 +26,8 @@ class LaplaceMechanism(LaplaceCalibrated):
         Privacy loss of a record: b = Δ₁/ε.  An array gives every record its own channel, chosen without looking at the
         data.
     bounds : pair (lo, hi) or array of shape (n_features, 2), optional
-        Public bounds of the records; one pair holds for each feature, and Δ₁ adds up over features.
+        Public bounds of the records; one pair holds for each feature, and Δ₁ adds up over features.  All features get
+        the same noise: scale them to bounds of equal width before.
     query : object of ``sklearn_dpmix.queries``, optional
         What is released instead of the records; it has ``value(X)`` and ``sensitivity(1)``.
     scale : float or array of shape (n_records,), optional

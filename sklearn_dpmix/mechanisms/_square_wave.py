@@ -23,7 +23,7 @@ class SquareWaveMechanism(WindowChannel):
     epsilon : float or array of shape (n_records,)
         Privacy loss of a record; an array gives every record its own.
     bounds : pair (lo, hi) or array of shape (n_features, 2), default=(0, 1)
-        Public bounds.
+        Public bounds, to be passed unless records are within the default ones: all others are moved to a bound.
 
     Raises
     ------

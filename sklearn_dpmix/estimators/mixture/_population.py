@@ -118,7 +118,10 @@ class PopulationMixin:
         return draws.log_predictive(kernel, X, self.n_jobs)
 
     def score(self, X: ArrayLike, y: ArrayLike | None = None) -> float:
-        """Mean of :meth:`score_samples`."""
+        """Mean of :meth:`score_samples`: X are confidential records, as far as scikit-learn's scorers know.
+
+        For releases, as in cross-validation, there is ``score_release``.
+        """
         return float(np.mean(self.score_samples(X)))
 
     def cdf_draws(self, X: ArrayLike) -> Floats:
