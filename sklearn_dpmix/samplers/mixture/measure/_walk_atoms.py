@@ -9,10 +9,8 @@ N_ATOMS, N_DUST, N_SWEEPS = range(3)
 # a walk's law: its ints as floats, and the others; then what its chart says of each feature
 CONCENTRATION, TOTAL, LOG_LIKELIHOOD, N_RECORDS, CUT, N_MOVES = range(3, 9)  # the first: what masses have at random
 OUTSIDE, OUTSIDE_A, OUTSIDE_B = range(9, 12)  # the mass of those outside of the mixture (``_outside``), and its prior
-MORE_RENEWALS, IS_FILLED = (
-    12,
-    13,
-)  # of small masses, in a sweep: on excursions, and less else; whether tables are filled
+# how many more times than once a sweep renews small masses (``_small_masses``); whether all tables are filled
+MORE_RENEWALS, IS_FILLED = 12, 13
 BY_RESIDUALS = 14  # whether residuals are kept beside the releases (``_hidden_residuals``)
 STIFFNESS = 15  # of means, for a mass of 1: records without noise may be repeated, and the metric not know it
 IS_STALE = 16  # at how many nodes the mixture's sum lost digits: it is made anew before the next move
