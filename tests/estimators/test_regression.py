@@ -192,7 +192,7 @@ def test_raw_records_are_privatised_with_fresh_noise_and_not_kept():
         (
             {"mechanism": DiscreteLaplaceMechanism(scale=1.0, query=QUERY)},
             np.zeros(5),
-            "moments of a regression are not integers: use LaplaceMechanism",
+            "a moment of a regression is not an integer: use LaplaceMechanism",
         ),
         ({"mechanism": LaplaceMechanism(scale=1.0)}, np.zeros(5), "understands releases of RegressionMoments only"),
         (

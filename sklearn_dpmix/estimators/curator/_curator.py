@@ -38,6 +38,15 @@ def check_curator(estimator, query_class):
     return query
 
 
+def refuse_noise_on_integers(mechanism, statistic):
+    """Raise ValueError if the noise is for integers; ``statistic`` says what is none."""
+    if mechanism.is_discrete:
+        raise ValueError(
+            f"mechanism={mechanism!r} adds noise to integers, but {statistic} is not an integer: use "
+            f"{mechanism.continuous}"
+        )
+
+
 def read_release(estimator, S):
     """Return a release, which may be one number, as an array of finite floats."""
     S = np.reshape(S, 1) if getattr(numbers(S), "ndim", 1) == 0 else S

@@ -10,7 +10,7 @@ from ...models import Family, Prior, resolve_family
 from ...models._scaling import Scaling
 from ...queries import SufficientStatistics
 from ._count import LARGEST_COUNT, RecordCount, check_count
-from ._curator import check_statistic_names, read_release
+from ._curator import check_statistic_names, read_release, refuse_noise_on_integers
 from ._exp_family_release import check_exact_statistic, check_possible, warn_if_prior_is_outside
 
 COMPILED = "to_theta", "log_prior", "moments"  # of a family whose statistic has no law in closed form
@@ -206,11 +206,8 @@ def check_release(estimator, S, family):
             f"shape {shape}; pass several releases as rows, (n_releases, {k})"
         )
     if mechanism is not None:
-        if mechanism.is_discrete and not family.is_integer:
-            raise ValueError(
-                f"mechanism={mechanism!r} adds noise to integers, but the statistic of family {type(family).__name__} "
-                f"is not an integer: use {mechanism.continuous}"
-            )
+        if not family.is_integer:
+            refuse_noise_on_integers(mechanism, f"the statistic of family {type(family).__name__}")
         mechanism.check_release(array)
     if family.is_integer and np.any(np.abs(array) > LARGEST_COUNT):
         raise ValueError(

@@ -30,6 +30,7 @@ from ._curator import (
     keep_names,
     new_records,
     privatize_records,
+    refuse_noise_on_integers,
     warn_if_impossible,
 )
 from ._regression_problems import GivenDesign, ImputedRecords, KnownRecords, unscale, warn_about_prior
@@ -235,11 +236,7 @@ class PrivateLinearRegressionDA(CoefficientsMixin, RegressorMixin, ChainEstimato
     def _released(self, X, y, earlier):
         """A release, or records that are privatised first."""
         query = check_curator(self, RegressionMoments)
-        if self.mechanism.is_discrete:
-            raise ValueError(
-                f"mechanism={self.mechanism!r} adds noise to integers, but the moments of a regression are not "
-                f"integers: use {self.mechanism.continuous}"
-            )
+        refuse_noise_on_integers(self.mechanism, "a moment of a regression")
         p, bounds = query.n_features, np.column_stack(query.record_bounds())
         problem_class = GivenDesign if self.x_model is None else ImputedRecords
         if self.x_model is not None:
