@@ -107,8 +107,35 @@ def worst_table():
     return worst
 
 
-def test_tables_follow_atoms(monkeypatch):
-    """Of atoms that are new, or in another row; left behind, they are wrong."""
+@pytest.mark.parametrize("is_taken", [True, False])
+def test_tables_follow_atoms(monkeypatch, is_taken):
+    """Of atoms that are new, or in another row, whether they stay or go back; left behind, they are wrong."""
+    monkeypatch.setattr(_excursions, "accepts", lambda rng, ratio: is_taken)
     assert worst_table() < 1e-12
-    monkeypatch.setattr(_excursions, "copy_atom", lambda walk, k, source: None)
+    if is_taken:
+        monkeypatch.setattr(_excursions, "is_there", lambda walk, few, h: True)
+    else:
+        monkeypatch.setattr(_excursions, "is_used", lambda walk, h: False)
     assert worst_table() > 1e-3
+
+
+def test_a_refused_excursion_leaves_all_as_it_was(monkeypatch):
+    """Masses, places and the concentration; left where the excursion went, they are not."""
+
+    def moved():
+        rng, chart, largest = np.random.default_rng(4), chart_of(1), 0.0
+        for _ in range(10):
+            walk = draw_walk(rng, chart, RANDOM, *law_of_walks(chart, RANDOM))
+            slots = [number(walk, k) for k in range(n_all(walk))]
+            before = [walk.atoms[at(walk, h) :][: walk.width].copy() for h in slots]
+            home = [walk.law[i] for i in HOME]
+            excursion(rng, Noised(), chart.value(), walk)
+            assert [walk.law[i] for i in HOME] == home
+            for h, numbers in zip(slots, before, strict=True):
+                largest = max(largest, np.max(np.abs(walk.atoms[at(walk, h) :][: walk.width] - numbers)))
+        return largest
+
+    monkeypatch.setattr(_excursions, "accepts", lambda rng, ratio: False)
+    assert moved() == 0.0
+    monkeypatch.setattr(_excursions, "go_back", lambda channel, chart, walk, few: None)
+    assert moved() > 0.01

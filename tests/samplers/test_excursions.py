@@ -140,23 +140,23 @@ def test_excursions_of_one_feature_are_for_many_nodes(n, exact, goes):
 
 @pytest.mark.slow
 def test_excursions_are_longer_where_draws_follow_each_other_slowly(monkeypatch):
-    """Along a bent curve; not where fewer of longer ones are taken, and not of charts that do not say so."""
+    """Along a bent curve; not where fewer of longer ones are taken, and not beyond what the chart allows."""
     rng, lengths = np.random.default_rng(0), []
     x = rng.uniform(-2.0, 2.0, 4000)
     mechanism = GaussianMechanism(scale=0.5)
     Z = mechanism.privatize(np.column_stack([x, np.sin(2.0 * x) + 0.3 * rng.normal(size=4000)]), random_state=1)
     own = MixingMeasure.with_longer
 
-    def with_longer(self, values, seen, rng):
+    def with_longer(self, values, seen, draws, rng):
         first = seen.few.law[N_MOVES]
         with pytest.MonkeyPatch.context() as patch:
             patch.setattr(_few_nodes, "sweeps_a_draw", lambda *args: 2.0 * A_DRAW)
-            lengths.append(own(self, values, seen, rng).few.law[N_MOVES] / first)
+            lengths.append(own(self, values, seen, draws, rng).few.law[N_MOVES] / first)
             patch.setattr(MixingMeasure, "share_taken", lambda *args: 0.4)
-            lengths.append(own(self, values, seen, rng).few.law[N_MOVES] / first)
+            lengths.append(own(self, values, seen, draws, rng).few.law[N_MOVES] / first)
             patch.setattr(_few_nodes, "sweeps_a_draw", lambda *args: 0.5 * A_DRAW)
-            lengths.append(own(self, values, seen, rng).few.law[N_MOVES] / first)
-        found = own(self, values, seen, rng)
+            lengths.append(own(self, values, seen, draws, rng).few.law[N_MOVES] / first)
+        found = own(self, values, seen, draws, rng)
         lengths.append(found.few.law[N_MOVES] / first)
         assert seen.few.law[N_MOVES] == first
         assert lengths[-1] <= seen.chart.longest
@@ -170,8 +170,7 @@ def test_excursions_are_longer_where_draws_follow_each_other_slowly(monkeypatch)
         model.fit(Z)
     assert lengths[:3] == [2.0, 1.0, 1.0]
     assert lengths[3] > 1.0
-    lengths.clear()
-    monkeypatch.setattr(CorrelatedGaussianChart, "longest", 1.0)
+    monkeypatch.setattr(CorrelatedGaussianChart, "longest", 1.5)
     with pytest.warns(RuntimeWarning, match="have not mixed"):
         model.fit(Z)
-    assert not lengths
+    assert lengths[4:] == [1.5, 1.0, 1.0, 1.5]

@@ -60,7 +60,7 @@ class Chart(Component):
     #: sweeps that one independent draw may take, by the trial run; else a sweep gets more moves
     worth = 2.5
     #: as many times as many moves an excursion may get where draws follow each other slowly
-    longest = 1.0
+    longest = 4.0
 
     def __init__(self, kernel: Any, n_features: int, channel: Any = None) -> None:
         self.kernel = kernel

@@ -14,7 +14,7 @@ from ._walk_atoms import at, row
 class CorrelatedGaussianChart(CorrelatedChart):
     """A release of N(μ, Σ) is N(μ, Σ + η²I), so that nothing is kept beside it."""
 
-    longest = 5.0  # along a bent curve more atoms or fewer do as well, and one way leads to another by many moves
+    longest = 10.0  # along a bent curve more atoms or fewer do as well, and one way leads to another by many moves
 
     def narrowest(self):
         """Zero: features that go together may leave next to no spread across."""

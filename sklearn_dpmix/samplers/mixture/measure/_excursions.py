@@ -17,11 +17,11 @@ from ._walk_atoms import (
     TOTAL,
     accepts,
     at,
-    copy_atom,
+    copy_numbers,
     n_all,
     number,
 )
-from ._walk_likelihood import add_to, keep_trial, log_likelihood, refresh
+from ._walk_likelihood import add_to, keep_trial, log_likelihood, refresh_changed
 
 
 def set_out(walk, few):
@@ -37,26 +37,22 @@ def set_out(walk, few):
 
 @entry
 def come_home(channel, chart, walk, few, rng):
-    """Take what an excursion came to, or stay; whether it is taken.  Both walks' tables are filled."""
+    """Take what an excursion came to, or go back; whether it is taken.  Both walks' tables are filled."""
     walk.law[IS_FILLED] = 1.0
-    refresh(walk)
-    refresh(few)
+    refresh_changed(walk)
+    refresh_changed(few)
     if n_all(few) > walk.capacity:  # there is no room to look at all of them
         return False
     likelier = few.law[LOG_LIKELIHOOD] - log_likelihood_before(channel, chart, walk, few)
-    try_all(channel, chart, walk, few)
+    go_there(channel, chart, walk, few)
     value = log_likelihood(walk, walk.trial, few.law[TOTAL])
-    is_taken = accepts(rng, value - walk.law[LOG_LIKELIHOOD] - likelier)
-    if is_taken:
-        for k in range(n_all(few)):
-            h = number(few, k)
-            if walk.marks[h] != 0.0:
-                copy_atom(walk, h, 2 * walk.capacity + k)
-            walk.atoms[at(walk, h)] = few.atoms[at(few, h)]
-        walk.law[N_ATOMS], walk.law[N_DUST] = few.law[N_ATOMS], few.law[N_DUST]
-        walk.law[CONCENTRATION] = few.law[CONCENTRATION]
-        keep_trial(walk, few.law[TOTAL], value)
-    return is_taken
+    if not accepts(rng, value - walk.law[LOG_LIKELIHOOD] - likelier):
+        go_back(channel, chart, walk, few)
+        return False
+    walk.law[N_ATOMS], walk.law[N_DUST] = few.law[N_ATOMS], few.law[N_DUST]
+    walk.law[CONCENTRATION] = few.law[CONCENTRATION]
+    keep_trial(walk, few.law[TOTAL], value)
+    return True
 
 
 @apart
@@ -75,46 +71,50 @@ def log_likelihood_before(channel, chart, walk, few):
 
 
 @apart
-def try_all(channel, chart, walk, few):
-    """Write the mixture that an excursion came to into ``trial``; atoms that are not where they were are marked."""
-    trial = 2 * walk.capacity
+def go_there(channel, chart, walk, few):
+    """Put atoms where the excursion's are, and their mixture into ``trial``; what they were is kept for the way back.
+
+    In place, as most excursions are taken: to copy the tables of all atoms takes as long as to fill them.
+    """
+    kept = 2 * walk.capacity
     for m in range(walk.n_nodes):
         walk.trial[m] = 0.0
     for k in range(n_all(few)):
         h = number(few, k)
-        source, a, b = same_place(walk, few, h), at(few, h), at(walk, trial + k)
-        walk.marks[h] = 0.0 if source == h else 1.0
-        if source < 0:
-            for e in range(walk.width):
-                walk.atoms[b + e] = few.atoms[a + e]
-            chart.fill(channel, walk, trial + k)
-        elif source != h:
-            copy_atom(walk, trial + k, source)
-        add_to(walk, walk.trial, few.atoms[a], h if source == h else trial + k)
+        walk.marks[h] = 0.0 if is_there(walk, few, h) else 1.0
+        copy_numbers(walk, kept + k, h)
+        for e in range(walk.width):
+            walk.atoms[at(walk, h) + e] = few.atoms[at(few, h) + e]
+        if walk.marks[h] != 0.0:
+            chart.fill(channel, walk, h)
+        add_to(walk, walk.trial, walk.atoms[at(walk, h)], h)
+
+
+@apart
+def go_back(channel, chart, walk, few):
+    """Put atoms back where they were."""
+    kept = 2 * walk.capacity
+    for k in range(n_all(few)):
+        h = number(few, k)
+        copy_numbers(walk, h, kept + k)
+        if walk.marks[h] != 0.0 and is_used(walk, h):
+            chart.fill(channel, walk, h)
 
 
 @helper
-def same_place(walk, few, k):
-    """The walk's atom that is where the excursion's atom k is, but for its mass; -1 if there is none.
-
-    Atoms above the cut stay above it, and dust stays dust.
-    """
-    is_dust = k >= walk.capacity
-    first = int(walk.capacity) if is_dust else 0
-    end = first + int(walk.law[N_DUST] if is_dust else walk.law[N_ATOMS])
-    if k < end and is_at(walk, k, few, k):
-        return k
-    for h in range(first, end):
-        if is_at(walk, h, few, k):
-            return h
-    return -1
+def is_used(walk, h):
+    """Whether the walk has an atom there, above the cut or of the dust."""
+    is_dust = h >= walk.capacity
+    return h - walk.capacity < walk.law[N_DUST] if is_dust else h < walk.law[N_ATOMS]
 
 
 @helper
-def is_at(walk, h, few, k):
-    """Whether the walk's atom h is where the excursion's atom k is."""
-    a, b = at(walk, h), at(few, k)
+def is_there(walk, few, h):
+    """Whether the walk has the excursion's atom h in the same row, but for its mass."""
+    if not is_used(walk, h):
+        return False
+    a = at(walk, h)
     for e in range(1, walk.width):
-        if walk.atoms[a + e] != few.atoms[b + e]:
+        if walk.atoms[a + e] != few.atoms[a + e]:
             return False
     return True

@@ -15,7 +15,7 @@ from ...._base.vector import log_positive
 from ._categorical_atoms import CategoricalChart
 from ._gamma_shares import log_gammas
 from ._steps import FIRST, N_MOVING
-from ._walk_atoms import CUT, LARGEST, LOG_LIKELIHOOD, TOTAL, accepts, at, draw_above, random_mass, row
+from ._walk_atoms import CUT, IS_FRESH, LARGEST, LOG_LIKELIHOOD, TOTAL, accepts, at, draw_above, random_mass, row
 from ._walk_likelihood import LEAST_DENSITY, log_likelihood
 
 MANY = 4  # categories, from which on these atoms are taken; of fewer, steps of all shares do as well
@@ -241,6 +241,7 @@ def keeps(rng, walk, ratio):
         return False
     for m in range(walk.n_nodes):
         walk.mix[m] = walk.trial[m]
+    walk.law[IS_FRESH] = 0.0
     return True
 
 

@@ -16,7 +16,7 @@ from ._walk_likelihood import LEAST_DENSITY
 from ._walk_state import MAX_ATOMS, grow, new_state, write_back
 
 EASY = 30.0  # so few records hold no chain
-SWEEPS = 10  # for each of their doublings, or one excursion
+SWEEPS, SWEEPS_OVER_FEW = 10, 4  # for each of their doublings; the latter are moves of as many excursions
 SET_OUT = 10  # excursions before a chain of narrow components begins
 # Log likelihood that a component of the records at one place must gain for an atom to begin there that is as narrow as
 # they ask for, if no noise hides that: steps towards one that is tens of times narrower than the prior's are too short.
@@ -73,7 +73,7 @@ class Starts:
         """
         easier = EASY / Z.weights.sum()
         shares = easier * 2.0 ** np.arange(np.ceil(-np.log2(easier)))
-        seen, n_sweeps = (Z, SWEEPS) if Z.few is None else (Z.few, 1)
+        seen, n_sweeps = (Z, SWEEPS) if Z.few is None else (Z.few, SWEEPS_OVER_FEW)
         if Z.law[STIFFNESS] > 0.0:
             shares = np.ones(0 if Z.few is None else SET_OUT)
         for share in shares:

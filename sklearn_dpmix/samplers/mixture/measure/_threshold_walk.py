@@ -23,7 +23,7 @@ from ._walk_atoms import (
     random_mass,
     row,
 )
-from ._walk_likelihood import density_anew, keep_trial, log_term, refresh
+from ._walk_likelihood import density_anew, keep_trial, log_term, refresh_changed
 from ._walk_state import Walk
 
 FAR, NEAR_ENOUGH = 1e-5, 0.1  # ratios of densities below which digits are lost: for moves, for sums that are made anew
@@ -36,7 +36,7 @@ class ThresholdWalk(Walk):
     @compiled
     def before_move(self, rng, channel, chart):
         """Digits that a move lost are not to be missed by the next."""
-        refresh(self)
+        refresh_changed(self)
         if rng.random() < P_WEIGH:
             weigh(rng, channel, chart, self)
 

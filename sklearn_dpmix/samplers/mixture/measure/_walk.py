@@ -21,6 +21,7 @@ from ._starts import Starts
 from ._steps import step_one
 from ._walk_atoms import (
     IS_FILLED,
+    IS_FRESH,
     N_ATOMS,
     N_DUST,
     N_MOVES,
@@ -31,7 +32,7 @@ from ._walk_atoms import (
     number,
 )
 from ._walk_draws import keep_draw
-from ._walk_likelihood import refresh, refresh_stale
+from ._walk_likelihood import refresh_changed, refresh_stale
 from ._walk_state import MAX_ATOMS, grow, new_state, write_back
 from ._ways import ways_of
 from ._which_chart import chart_and_masses, chart_kind, law_of
@@ -222,10 +223,14 @@ class MixingMeasure(NodeLayout, ChoiceOfFew, Starts, MixtureSampler):
             seen = seen._replace(times=self.lengthen(seen, self.trial_draws(values, seen), most))
         return seen
 
-    def trial_draws(self, values: Any, seen: Compressed, rng: Any = None, n: int | None = None) -> Draws:
-        rng, n = np.random.default_rng(0) if rng is None else rng, N_TRIAL if n is None else n
-        start = self.init(values, seen, None, None, rng)
-        return self.advance(values, seen, start, rng, n, n // 3, 1)[1]
+    def trial_draws(self, values: Any, seen: Compressed) -> Draws:
+        rng = np.random.default_rng(0)
+        return self.trial(values, seen, self.init(values, seen, None, None, rng), rng, N_TRIAL)[1]
+
+    def trial(self, values: Any, seen: Compressed, state: Any, rng: np.random.Generator, n: int) -> tuple[Any, Draws]:
+        """Where a trial run of so many sweeps ends that begins at a state, and the draws of its last two thirds."""
+        state.ints[N_SWEEPS] = 0
+        return self.advance(values, seen, state, rng, n, n // 3, 1)
 
     # --- chains ------------------------------------------------------------------------------------------------------
 
@@ -303,18 +308,19 @@ def run(sampler, channel, chart, walk, are_records, rng, until, n_warmup, every,
     if law[IS_FILLED] == 0.0:
         for k in range(n_all(walk)):
             chart.fill(channel, walk, number(walk, k))
+        law[IS_FRESH] = 0.0
     while law[N_SWEEPS] < until:
         if draws.weights.size < filled[1] + 2 * capacity + 1:
             return NO_ROOM
         if law[N_ATOMS] > capacity // 2 or law[N_DUST] > capacity // 4:
             return NO_SLOTS
         if law[N_SWEEPS] >= n_warmup or law[N_SWEEPS] % every == 0.0:  # the others are left out
-            refresh(walk)
+            refresh_changed(walk)
             sampler.sweep(channel, chart, walk, rng)
         law[N_SWEEPS] += 1.0
         if is_kept(int(law[N_SWEEPS]), n_warmup, thin):
             t, used = filled[0], filled[1]
-            refresh(walk)
+            refresh_changed(walk)
             n_occupied, n_atoms = keep_draw(rng, chart, walk, are_records, draws.weights, draws.theta, used)
             draws.n_clusters[t], draws.n_atoms[t] = n_occupied, n_atoms
             draws.concentration[t] = walk.masses.kept(walk)

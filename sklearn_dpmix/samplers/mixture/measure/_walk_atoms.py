@@ -14,7 +14,8 @@ MORE_RENEWALS, IS_FILLED = 12, 13
 BY_RESIDUALS = 14  # whether residuals are kept beside the releases (``_hidden_residuals``)
 STIFFNESS = 15  # of means, for a mass of 1: records without noise may be repeated, and the metric not know it
 IS_STALE = 16  # at how many nodes the mixture's sum lost digits: it is made anew before the next move
-PER_FEATURE = 17
+IS_FRESH = 17  # whether that sum is as it was made anew: nothing was added since, or taken away
+PER_FEATURE = 18
 CENTRE, REACH, NEAR = range(3)
 
 TILT = 20.0

@@ -8,7 +8,7 @@ from math import log
 
 from ...._base.compiled import apart, apart_sums, helper
 from ...._base.vector import log_positive
-from ._walk_atoms import IS_STALE, LOG_LIKELIHOOD, N_RECORDS, OUTSIDE, TOTAL, at, n_all, number, row
+from ._walk_atoms import IS_FRESH, IS_STALE, LOG_LIKELIHOOD, N_RECORDS, OUTSIDE, TOTAL, at, n_all, number, row
 
 LEAST_DENSITY = 1e-300
 LOST = 1e11  # what a record costs whose density is less than that: more than all others together could gain
@@ -145,7 +145,7 @@ def keep_trial(walk, total, value):
         walk.mix[m] = walk.trial[m]
         walk.most[m] = max(walk.most[m], walk.mix[m])
         n_stale += 1.0 if walk.mix[m] < STALE * walk.most[m] else 0.0
-    walk.law[IS_STALE] = n_stale
+    walk.law[IS_STALE], walk.law[IS_FRESH] = n_stale, 0.0
     walk.law[TOTAL], walk.law[LOG_LIKELIHOOD] = total, value
 
 
@@ -184,8 +184,15 @@ def refresh(walk):
         add_to(walk, walk.mix, mass, h)
     for m in range(walk.n_nodes):
         walk.most[m] = walk.mix[m]
-    walk.law[TOTAL], walk.law[IS_STALE] = total, 0.0
+    walk.law[TOTAL], walk.law[IS_STALE], walk.law[IS_FRESH] = total, 0.0, 1.0
     walk.law[LOG_LIKELIHOOD] = log_likelihood(walk, walk.mix, total)
+
+
+@apart
+def refresh_changed(walk):
+    """As :func:`refresh`, unless nothing changed since."""
+    if walk.law[IS_FRESH] == 0.0:
+        refresh(walk)
 
 
 @apart
