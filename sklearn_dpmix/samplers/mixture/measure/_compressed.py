@@ -16,6 +16,7 @@ from ._walk_state import Walk
 from ._ways import Ways
 
 WARM = 50.0  # sweeps that warm up a chain whose draws are worth keeping
+MANY_MOVES = 100.0  # in a sweep, from which on it draws small masses anew as often as it may
 RENEWALS, RENEWALS_AT_HOME = 4.0, 0.02  # of small masses: on an excursion, and in a sweep over all nodes between two
 MOST_EVERY = 4  # of the sweeps of a longer warm-up at least every fourth is made
 
@@ -100,7 +101,7 @@ class Compressed(NamedTuple):
     def of_few(self, places, weights, n_moves):
         """What they see of a few of these nodes, with weights of their own, and so many moves in a sweep."""
         law, nodes = self.law.copy(), np.vstack([self.nodes[:-1, places], weights])
-        law[N_MOVES] = n_moves
+        set_moves(law, n_moves)
         lookup, near = self.lookup[:, places], self.near[:, places]
         return self._replace(nodes=nodes, lookup=lookup, near=near, law=law, are_records=False)
 
@@ -122,6 +123,11 @@ class Compressed(NamedTuple):
             return None
         points, scales = self.glides
         return Sheet.of(self.nodes[:-1, points], self.lookup[:, points], scales, self.law)
+
+
+def set_moves(law: Any, n: float) -> None:
+    """Make a sweep have so many moves; one of few draws small masses anew less often, too."""
+    law[N_MOVES], law[MORE_RENEWALS] = n, min(n / MANY_MOVES, 1.0) - 1.0
 
 
 def sweeps_a_draw(draws: Draws, seen: Compressed) -> float:

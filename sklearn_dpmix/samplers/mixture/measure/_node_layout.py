@@ -10,9 +10,9 @@ from ...._releases.nodes import FEW, Nodes, cell_edges, compress, edges_around, 
 from ...._releases.nodes_of_scales import compress_scaled
 from ...._releases.nodes_of_several import compress_places, compress_records
 from .._run import Draws
-from ._compressed import Compressed, LineCells, different
+from ._compressed import Compressed, LineCells, different, set_moves
 from ._normal_atoms import N_WIDTHS
-from ._walk_atoms import CUT, N_MOVES, N_RECORDS, STIFFNESS
+from ._walk_atoms import CUT, N_RECORDS, STIFFNESS
 from ._walk_draws import log_likelihoods
 from ._walk_state import new_state
 from ._which_chart import law_of
@@ -69,7 +69,7 @@ class NodeLayout:
         if mechanism.released_above is not None:
             law[CUT] = masses.cut(MOST_BEHIND * n if release.n_all is None else release.n_all)
         law[STIFFNESS] = REPEATED * n if mechanism.releases_records else 0.0
-        law[N_MOVES] = self.moves_over(nodes, chart)[0]
+        set_moves(law, self.moves_over(nodes, chart)[0])
         if lookup is None:
             lookup, near = chart.lookup(mechanism, nodes[:-1], *scales), mechanism.near(nodes[:-1])
         seen = Compressed(chart, masses, nodes, lookup, near, law, are_records, width, cells)

@@ -7,7 +7,6 @@ from ._walk_atoms import (
     MORE_RENEWALS,
     N_ATOMS,
     N_DUST,
-    N_MOVES,
     TOTAL,
     accepts,
     at,
@@ -19,16 +18,12 @@ from ._walk_atoms import (
 )
 from ._walk_likelihood import add_to, begin_trial, keep_trial, try_sum
 
-MANY_MOVES = 100.0  # a sweep of fewer draws small masses anew less often
-
 
 @helper
 def n_renewals(rng, walk, n):
-    """How often a sweep draws small masses anew that does so ``n`` times if it has many moves, and no excursions."""
-    share = 1.0 + walk.law[MORE_RENEWALS]
-    if share == 1.0:
-        share = min(walk.law[N_MOVES] / MANY_MOVES, 1.0)
-    return n if share == 1.0 else int(n * share + rng.random())
+    """How often a sweep draws small masses anew that does so ``n`` times without excursions."""
+    more = walk.law[MORE_RENEWALS]
+    return n if more == 0.0 else int(n * (1.0 + more) + rng.random())
 
 
 @apart

@@ -9,7 +9,7 @@ from ...._releases.nodes import FEW
 from ..._driver import is_kept, n_kept
 from .._run import DONE, NO_ROOM, NO_SLOTS, Draws, twice
 from .._sampler import MixtureSampler, check_count
-from ._compressed import Compressed, Glides, new_draws, sweeps_a_draw
+from ._compressed import Compressed, Glides, new_draws, set_moves, sweeps_a_draw
 from ._few_nodes import ChoiceOfFew
 from ._glides import FEW_POINTS, glide_often
 from ._masses import bear_or_kill, change_mass, move_mass
@@ -177,7 +177,7 @@ class MixingMeasure(NodeLayout, ChoiceOfFew, Starts, MixtureSampler):
         """Give a sweep the moves that make a draw worth keeping, up to ``most``; return their number over ``most``."""
         n = seen.law[N_MOVES]
         wanted = n * sweeps_a_draw(draws, seen) / seen.chart.worth
-        seen.law[N_MOVES] = round(max(n, min(wanted, most)))
+        set_moves(seen.law, round(max(n, min(wanted, most))))
         return float(wanted / most)
 
     def with_glides(self, values: Any, seen: Compressed, times: float) -> Compressed:
