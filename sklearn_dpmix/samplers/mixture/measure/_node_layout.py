@@ -12,7 +12,7 @@ from ...._releases.nodes_of_several import compress_places, compress_records
 from .._run import Draws
 from ._compressed import Compressed, LineCells, different, set_moves
 from ._normal_atoms import N_WIDTHS
-from ._walk_atoms import CUT, N_RECORDS, STIFFNESS
+from ._walk_atoms import CUT, MORE_RENEWALS, N_RECORDS, STIFFNESS
 from ._walk_draws import log_likelihoods
 from ._walk_state import new_state
 from ._which_chart import law_of
@@ -70,6 +70,8 @@ class NodeLayout:
             law[CUT] = masses.cut(MOST_BEHIND * n if release.n_all is None else release.n_all)
         law[STIFFNESS] = REPEATED * n if mechanism.releases_records else 0.0
         set_moves(law, self.moves_over(nodes, chart)[0])
+        if self.n_moves is not None:
+            law[MORE_RENEWALS] = 0.0
         if lookup is None:
             lookup, near = chart.lookup(mechanism, nodes[:-1], *scales), mechanism.near(nodes[:-1])
         seen = Compressed(chart, masses, nodes, lookup, near, law, are_records, width, cells)
