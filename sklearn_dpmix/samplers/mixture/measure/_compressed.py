@@ -16,7 +16,7 @@ from ._walk_state import Walk
 from ._ways import Ways
 
 WARM = 50.0  # sweeps that warm up a chain whose draws are worth keeping
-MANY_MOVES = 100.0  # in a sweep, from which on it draws small masses anew as often as it may
+MANY_MOVES = 50.0  # in a sweep, from which on it draws small masses anew as often as it may
 RENEWALS, RENEWALS_AT_HOME = 4.0, 0.02  # of small masses: on an excursion, and in a sweep over all nodes between two
 MOST_EVERY = 4  # of the sweeps of a longer warm-up at least every fourth is made
 

@@ -22,7 +22,6 @@ from ._walk_state import new_state
 
 WORTH_EXCURSIONS = 150_000  # moves in a sweep, times nodes and features, from which on excursions take less time
 LONG_LINE = 100_000  # the same of one feature
-LEAST_NODES = 250  # of several; over fewer it takes longer to choose some than to move
 SIZES = 40, 64, 80, 120, 160, 240, 320  # multiples of eight, which processors take at once
 CLOSE, TOO_FAR = 0.2, 1.0  # errors in log likelihood of few that are enough, and of as many as may be that are not
 N_FITTED, N_OTHERS = 180, 20  # draws that the few nodes are made for, and others that say whether they do
@@ -43,7 +42,7 @@ class ChoiceOfFew:
         """Whether excursions may take less time than moves over all nodes."""
         work = seen.law[N_MOVES] * seen.nodes[:-1].size
         if release.n_features > 1 or release.channel.tables == "bins":
-            return seen.nodes.shape[1] >= LEAST_NODES and bool(seen.times > 1.0 or work > WORTH_EXCURSIONS)
+            return bool(seen.times > 1.0 or work > WORTH_EXCURSIONS)
         # without noise a component may be as narrow as one of few nodes
         return bool(work > LONG_LINE) and not release.channel.releases_records
 
