@@ -61,10 +61,10 @@ class ChoiceOfFew:
             left = left_out(found[1], weights, places, of_few)
             if left < CLOSE:
                 break
-        longer = seen.with_excursions(few, apart, MOVES_BETWEEN)
-        if left > TOO_FAR or self.share_taken(values, longer, rng) < LEAST_TAKEN:
+        roaming = seen.with_excursions(few, apart, MOVES_BETWEEN)
+        if left > TOO_FAR or self.share_taken(values, roaming, rng) < LEAST_TAKEN:
             return seen
-        return self.with_longer(values, longer, draws, rng)
+        return self.with_longer(values, roaming, draws, rng)
 
     def with_longer(self: Any, values: Any, seen: Any, draws: Draws, rng: np.random.Generator) -> Any:
         """With excursions so long that one or two make a draw, by trial runs, unless too few are then accepted."""

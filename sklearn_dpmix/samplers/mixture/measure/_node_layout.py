@@ -70,7 +70,7 @@ class NodeLayout:
             law[CUT] = masses.cut(MOST_BEHIND * n if release.n_all is None else release.n_all)
         law[STIFFNESS] = REPEATED * n if mechanism.releases_records else 0.0
         set_moves(law, self.moves_over(nodes, chart)[0])
-        if self.n_moves is not None:
+        if self.n_moves is not None:  # a user who asks for few moves gets all else of a sweep
             law[MORE_RENEWALS] = 0.0
         if lookup is None:
             lookup, near = chart.lookup(mechanism, nodes[:-1], *scales), mechanism.near(nodes[:-1])

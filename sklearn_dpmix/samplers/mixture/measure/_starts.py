@@ -16,7 +16,7 @@ from ._walk_likelihood import LEAST_DENSITY
 from ._walk_state import MAX_ATOMS, grow, new_state, write_back
 
 EASY = 30.0  # so few records hold no chain
-SWEEPS, SWEEPS_OVER_FEW = 10, 4  # for each of their doublings; the latter are moves of as many excursions
+SWEEPS, SWEEPS_OVER_FEW = 10, 4  # for each of their doublings; one over few nodes is an excursion
 SET_OUT = 10  # excursions before a chain of narrow components begins
 # Log likelihood that a component of the records at one place must gain for an atom to begin there that is as narrow as
 # they ask for, if no noise hides that: steps towards one that is tens of times narrower than the prior's are too short.
