@@ -15,8 +15,17 @@ from sklearn_dpmix.samplers import MixingMeasure
 from sklearn_dpmix.samplers.mixture.measure import _few_nodes
 from sklearn_dpmix.samplers.mixture.measure._compressed import Compressed
 from sklearn_dpmix.samplers.mixture.measure._correlated_gaussian import CorrelatedGaussianChart
-from sklearn_dpmix.samplers.mixture.measure._few_nodes import A_DRAW, CLOSE, chosen_nodes
+from sklearn_dpmix.samplers.mixture.measure._few_nodes import (
+    A_DRAW,
+    CLOSE,
+    FAR,
+    N_FITTED,
+    Functions,
+    chosen_nodes,
+    fill_densities,
+)
 from sklearn_dpmix.samplers.mixture.measure._walk_atoms import N_ATOMS, N_MOVES
+from sklearn_dpmix.samplers.mixture.measure._walk_state import new_state
 
 # --- against all partitions, compiled --------------------------------------------------------------------------------
 
@@ -82,14 +91,46 @@ def test_few_nodes_stand_for_all():
     ]
     logs, scores = np.array([np.log(draw.sum(axis=0)) for draw in draws]), [0.1 * draw / draw.sum(0) for draw in draws]
     weights = np.ones(len(z))
-    places, found, error = chosen_nodes(logs[:40], logs[40:], np.vstack(scores[:40]), weights)
-    assert 0 < len(places) < 200
+    mean = logs[:40].mean(axis=0)
+    functions = Functions(mean, np.vstack([logs[:40] - mean, *scores[:40]]), logs[40:] - mean)
+    places, found, error = chosen_nodes(functions, weights, 0)
+    assert 0 < len(places) < 100
     assert np.all(found > 0.0)
     assert found.sum() == pytest.approx(len(z))
     exact = logs[40:] @ weights
     assert np.std(exact - logs[40:, places] @ found) == pytest.approx(error)
     assert error < CLOSE
     assert np.std(exact - logs[40:, places] @ np.full(len(places), len(z) / len(places))) > 4 * CLOSE
+    assert 110 < len(chosen_nodes(functions, weights, 120)[0]) <= 120
+
+
+@pytest.mark.slow
+def test_few_nodes_are_made_for_whole_draws(monkeypatch):
+    """With their small atoms, which records in the tails came from; far ones count less."""
+    calls, own = [], _few_nodes.functions_of
+    monkeypatch.setattr(_few_nodes, "functions_of", lambda *args: calls.append(args) or own(*args))
+    mechanism = LaplaceMechanism(epsilon=10.0, bounds=(0, 100))
+    X = (50 + 4 * np.random.default_rng(0).standard_t(2, (20_000, 1))).clip(0, 100)
+    with pytest.warns(RuntimeWarning, match="have not mixed"):
+        PrivateDPMixture(mechanism, n_chains=1, n_warmup=20, n_draws=10, random_state=0).fit(
+            mechanism.privatize(X, random_state=1)
+        )
+    seen, draws = calls[0]
+    walk, over = seen.walk(new_state(seen.chart.n_coordinates(), 1)), seen.compiled()
+    densities = np.empty((len(draws.theta), seen.nodes.shape[1]))
+    fill_densities(*over, walk, draws.theta, densities)
+    exact = np.log(np.add.reduceat(draws.weights[:, None] * densities, np.cumsum(draws.n_atoms) - draws.n_atoms))
+    exact = exact[np.linspace(0, len(exact) - 1, N_FITTED + 20).astype(int)][1::10]
+    assert np.median(draws.n_atoms) > 15
+
+    def rows(functions):
+        value = exact @ seen.weights
+        is_near = value > value.max() - 0.5 * FAR
+        return np.abs(functions.mean + functions.others - exact)[is_near] @ seen.weights
+
+    assert rows(own(seen, draws)).max() < 0.05
+    monkeypatch.setattr(_few_nodes, "MOST_ATOMS", 6)
+    assert rows(own(seen, draws)).min() > 1.0
 
 
 def three_features(n):
@@ -129,12 +170,17 @@ def test_excursions_are_for_walks_that_take_long(monkeypatch, n, goes):
     assert goes or seen[-1].law[N_MOVES] < MixingMeasure().moves_over(seen[-1].nodes, seen[-1].chart)[1]
 
 
-@pytest.mark.parametrize(("n", "exact", "goes"), [(400, False, True), (300, False, False), (400, True, False)])
-def test_excursions_of_one_feature_are_for_many_nodes(n, exact, goes):
-    """Under noise: without, a component as narrow as the prior allows fits one of few nodes far too well."""
+@pytest.mark.parametrize(
+    ("n", "exact", "times", "goes"),
+    [(400, False, 1.0, True), (300, False, 1.0, False), (400, True, 2.0, False), (100, False, 2.0, True),
+     (80, False, 2.0, False)],
+)  # fmt: skip
+def test_excursions_of_one_feature_are_for_many_nodes(n, exact, times, goes):
+    """Or for draws that follow each other slowly.  Under noise: without, a component as narrow as the prior allows fits
+    one of few nodes far too well."""
     release = SimpleNamespace(n_features=1, channel=SimpleNamespace(tables=None, releases_records=exact))
     law = np.full(N_MOVES + 1, 300.0)
-    seen = Compressed(None, None, np.ones((2, n)), np.ones((2, n)), np.ones((1, n)), law, False, times=2.0)
+    seen = Compressed(None, None, np.ones((2, n)), np.ones((2, n)), np.ones((1, n)), law, False, times=times)
     assert MixingMeasure().may_roam(seen, release) == goes
 
 
@@ -145,24 +191,30 @@ def test_excursions_are_longer_where_draws_follow_each_other_slowly(monkeypatch)
     x = rng.uniform(-2.0, 2.0, 4000)
     mechanism = GaussianMechanism(scale=0.5)
     Z = mechanism.privatize(np.column_stack([x, np.sin(2.0 * x) + 0.3 * rng.normal(size=4000)]), random_state=1)
-    own = MixingMeasure.with_longer
+    own = MixingMeasure.with_best_length
 
-    def with_longer(self, values, seen, draws, rng):
-        first = seen.few.law[N_MOVES]
+    def with_best_length(self, values, seen, roaming, *args):
+        first = roaming.few.law[N_MOVES]
+
+        def length():
+            return own(self, values, seen, roaming, *args).few.law[N_MOVES] / first
+
         with pytest.MonkeyPatch.context() as patch:
             patch.setattr(_few_nodes, "sweeps_a_draw", lambda *args: 2.0 * A_DRAW)
-            lengths.append(own(self, values, seen, draws, rng).few.law[N_MOVES] / first)
-            patch.setattr(MixingMeasure, "share_taken", lambda *args: 0.4)
-            lengths.append(own(self, values, seen, draws, rng).few.law[N_MOVES] / first)
+            lengths.append(length())
+            patch.setattr(MixingMeasure, "share_taken", lambda self, _, nodes, *args: nodes.few.law[N_MOVES] == first)
+            lengths.append(length())
+            patch.setattr(MixingMeasure, "share_taken", lambda *args: 1.0)
             patch.setattr(_few_nodes, "sweeps_a_draw", lambda *args: 0.5 * A_DRAW)
-            lengths.append(own(self, values, seen, draws, rng).few.law[N_MOVES] / first)
-        found = own(self, values, seen, draws, rng)
-        lengths.append(found.few.law[N_MOVES] / first)
-        assert seen.few.law[N_MOVES] == first
+            lengths.append(length())
+            patch.setattr(MixingMeasure, "share_taken", lambda *args: 0.4)
+            assert own(self, values, seen, roaming, *args) is seen
+        lengths.append(length())
+        assert roaming.few.law[N_MOVES] == first
         assert lengths[-1] <= seen.chart.longest
-        return found
+        return own(self, values, seen, roaming, *args)
 
-    monkeypatch.setattr(MixingMeasure, "with_longer", with_longer)
+    monkeypatch.setattr(MixingMeasure, "with_best_length", with_best_length)
     model = PrivateDPMixture(
         mechanism, kernel="multivariate_normal", n_chains=1, n_warmup=20, n_draws=10, random_state=0
     )

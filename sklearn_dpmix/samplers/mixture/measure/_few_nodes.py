@@ -6,7 +6,7 @@ of these functions: log densities of its draws, and derivatives of these by atom
 """
 
 from math import ceil, inf, sqrt
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 from threadpoolctl import threadpool_limits
@@ -21,18 +21,33 @@ from ._walk_likelihood import LEAST_DENSITY
 from ._walk_state import new_state
 
 WORTH_EXCURSIONS = 150_000  # moves in a sweep, times nodes and features, from which on excursions take less time
-LONG_LINE = 100_000  # the same of one feature
-SIZES = 40, 64, 80, 120, 160, 240, 320  # multiples of eight, which processors take at once
+LONG_LINE, SHORT_LINE = 100_000, 25_000  # the same of one feature; and where draws follow each other slowly
+SIZES = 24, 32, 40, 64, 80, 120, 160, 240, 320  # multiples of eight, which processors take at once
+LEAST_TIMES = 2  # as many nodes as few
 CLOSE, TOO_FAR = 0.2, 1.0  # errors in log likelihood of few that are enough, and of as many as may be that are not
 N_FITTED, N_OTHERS = 180, 20  # draws that the few nodes are made for, and others that say whether they do
-N_ATOMS, N_SCORES = 12, 8  # largest atoms of a draw that are looked at, and those by whose masses derivatives are taken
+FAR = 30.0  # in log likelihood, below the best draw's: what is farther counts less in proportion
+LEFT_OUT, MOST_ATOMS = 0.01, 100  # records' worth of a draw's smallest atoms that are left out; most atoms of a draw
+SCORED, N_SCORES = 3, 8  # every third draw's derivatives by masses are looked at, of its largest atoms
 OF_MASS = 0.1  # share of an atom's mass that a derivative stands for
 N_ROUNDS = 4  # of choosing, at most
 N_STARTS, N_AROUND = 4, 75  # runs over the few in between, and their sweeps
 LEAST_APART, WORK_APART = 2, 4000  # sweeps between excursions, and nodes times features for each
 EXCURSION, MOVES_BETWEEN = 120, 1.0  # moves for each of these sweeps, and in each of them, over all nodes
-A_DRAW = 1.5  # sweeps that a draw should take
+A_DRAW = 1.5  # excursions that a draw should take
 N_TRIED, LEAST_TAKEN = 30, 0.5  # excursions of a trial, and the share of them that is taken, if they are worth it
+
+
+class Functions(NamedTuple):
+    """Functions of the nodes, in rows, whose sums the few shall give: log densities of draws, less a mean, and more."""
+
+    mean: np.ndarray
+    fitted: np.ndarray  # log densities, and derivatives by masses
+    others: np.ndarray  # log densities of draws that say whether they do
+
+    def with_others(self, new: "Functions") -> "Functions":
+        """These and new ones; of the others only new ones."""
+        return new._replace(fitted=np.vstack([self.fitted, new.fitted]))
 
 
 class ChoiceOfFew:
@@ -44,35 +59,40 @@ class ChoiceOfFew:
         if release.n_features > 1 or release.channel.tables == "bins":
             return bool(seen.times > 1.0 or work > WORTH_EXCURSIONS)
         # without noise a component may be as narrow as one of few nodes
-        return bool(work > LONG_LINE) and not release.channel.releases_records
+        return bool(work > (SHORT_LINE if seen.times > 1.0 else LONG_LINE)) and not release.channel.releases_records
 
     def with_few(self: Any, values: Any, seen: Any, draws: Draws) -> Any:
         """With excursions over a few nodes that stand for all in these draws, and then in those where they lead."""
-        rng, states, weights = np.random.default_rng(0), None, seen.weights
+        rng, places, weights = np.random.default_rng(0), (), seen.weights
+        states: Any = None
         apart = max(LEAST_APART, ceil(seen.nodes[:-1].size / WORK_APART))
-        found = log_densities(seen, draws)
+        functions = functions_of(seen, draws)
         for _ in range(N_ROUNDS):
-            places, of_few, error = chosen_nodes(*found, weights)
+            places, of_few, error = chosen_nodes(functions, weights, len(places))
             if error > TOO_FAR:
                 return seen
             few = seen.of_few(places, of_few, apart * EXCURSION)
             states, draws = self.runs_over(values, few, rng, states)
-            found = log_densities(seen, draws)
-            left = left_out(found[1], weights, places, of_few)
+            new = functions_of(seen, draws)
+            left = left_out(new.others, weights, places, of_few)
             if left < CLOSE:
                 break
+            functions = functions.with_others(new)
+        if left > TOO_FAR:
+            return seen
         roaming = seen.with_excursions(few, apart, MOVES_BETWEEN)
-        if left > TOO_FAR or self.share_taken(values, roaming, rng) < LEAST_TAKEN:
-            return seen
-        return self.with_longer(values, roaming, draws, rng)
+        return self.with_best_length(values, seen, roaming, draws, states[0], rng)
 
-    def with_longer(self: Any, values: Any, seen: Any, draws: Draws, rng: np.random.Generator) -> Any:
-        """With excursions so long that one or two make a draw, by trial runs, unless too few are then accepted."""
-        times = min(sweeps_a_draw(draws, seen.few) / A_DRAW, seen.chart.longest)
-        if times <= 1.0:
-            return seen
-        longer = seen.with_longer_excursions(times)
-        return longer if self.share_taken(values, longer, rng) >= LEAST_TAKEN else seen
+    def with_best_length(
+        self: Any, values: Any, seen: Any, roaming: Any, draws: Draws, state: Any, rng: np.random.Generator
+    ) -> Any:
+        """With excursions so long that one or two make a draw, if enough are then accepted; else shorter or none."""
+        for_a_draw, most = sweeps_a_draw(draws, roaming.few), seen.chart.longest
+        for times in sorted({min(max(for_a_draw / A_DRAW, 1.0), most), 1.0}, reverse=True):
+            longer = roaming.with_longer_excursions(times)
+            if self.share_taken(values, longer, state, rng) >= LEAST_TAKEN:
+                return longer._replace(times=roaming.apart * max(for_a_draw / times, 1.0) / seen.chart.worth)
+        return seen
 
     def runs_over(self: Any, values: Any, few: Any, rng: np.random.Generator, states: Any) -> tuple[Any, Draws]:
         """Where some trial runs over few nodes end, and their draws; they begin at these states, if there are any."""
@@ -82,9 +102,8 @@ class ChoiceOfFew:
         states, draws = zip(*runs, strict=True)
         return states, Draws(*map(np.concatenate, zip(*draws, strict=True)))
 
-    def share_taken(self: Any, values: Any, seen: Any, rng: np.random.Generator) -> float:
-        """Share of some excursions that were accepted."""
-        state = self.init(values, seen, None, None, rng)
+    def share_taken(self: Any, values: Any, seen: Any, state: Any, rng: np.random.Generator) -> float:
+        """Share of some excursions that were accepted, of a walk that begins at a state."""
         walk, few = (nodes.walk(state) for nodes in (seen, seen.few))
         over = seen.compiled(), seen.few.compiled()
         self.roam(values, seen, over[0], walk, rng, 0)
@@ -98,22 +117,28 @@ class ChoiceOfFew:
         return bool(come_home(channel, chart, walk, few, rng))
 
 
-def log_densities(seen: Any, draws: Draws) -> Any:
-    """Log densities of some draws at all nodes, (draws, nodes), of others for the check, and scores of the former."""
+def functions_of(seen: Any, draws: Draws) -> Functions:
+    """Functions whose sums over all nodes few shall give, by some of these draws."""
     walk, (channel, chart) = seen.walk(new_state(seen.chart.n_coordinates(), 1)), seen.compiled()
-    ends, logs, scores = np.cumsum(draws.n_atoms), [], []
-    for t in np.linspace(0, len(draws.n_atoms) - 1, N_FITTED + N_OTHERS).astype(np.int64):
+    ends, n = np.cumsum(draws.n_atoms), N_FITTED + N_OTHERS
+    is_other = np.arange(n) % (n // N_OTHERS) == 1
+    logs, scores = np.empty((n, seen.nodes.shape[1])), []
+    for i, t in enumerate(np.linspace(0, len(ends) - 1, n).astype(np.int64)):
         first = ends[t] - draws.n_atoms[t]
-        rows = slice(first, min(ends[t], first + N_ATOMS))
-        densities = np.empty((rows.stop - first, seen.nodes.shape[1]))
+        rest = seen.weights.sum() * (1.0 - np.cumsum(draws.weights[first : ends[t]]))
+        rows = slice(first, min(ends[t], first + int(np.sum(rest > LEFT_OUT)) + 1, first + MOST_ATOMS))
+        densities = np.empty((rows.stop - first, logs.shape[1]))
         fill_densities(channel, chart, walk, draws.theta[rows], densities)
         densities *= draws.weights[rows, None]
         density = np.maximum(densities.sum(axis=0), LEAST_DENSITY)
-        logs.append(np.log(density))
-        scores.append(OF_MASS * densities[:N_SCORES] / density)
-    is_other = np.arange(len(logs)) % ((N_FITTED + N_OTHERS) // N_OTHERS) == 1
-    scores = np.vstack([score for score, no in zip(scores, is_other, strict=True) if not no])
-    return np.array(logs)[~is_other], np.array(logs)[is_other], scores
+        logs[i] = np.log(density)
+        scores.append(OF_MASS * densities[:N_SCORES] / density if i % SCORED == 0 else ())
+    value = logs @ seen.weights
+    counts = 1.0 / np.maximum((value.max() - value) / FAR, 1.0)
+    mean = np.average(logs[~is_other], axis=0, weights=counts[~is_other])
+    logs = counts[:, None] * (logs - mean)
+    fitted = [logs[~is_other]] + [c * of_one for c, of_one in zip(counts, scores, strict=True) if len(of_one)]
+    return Functions(mean, np.vstack(fitted), logs[is_other])
 
 
 def left_out(logs: Any, weights: Any, places: Any, of_few: Any) -> float:
@@ -122,14 +147,19 @@ def left_out(logs: Any, weights: Any, places: Any, of_few: Any) -> float:
 
 
 @threadpool_limits.wrap(limits=1)  # matrices are so small that threads would only wait for each other
-def chosen_nodes(fitted: Any, others: Any, scores: Any, weights: Any) -> Any:
-    """(Numbers of some nodes, their weights, error): as few as stand for all in other draws, or else many."""
-    mean = fitted.mean(axis=0)
-    parts = principal_components(np.vstack([fitted - mean, scores]), SIZES[-1])
+def chosen_nodes(functions: Functions, weights: Any, least: int) -> Any:
+    """(Numbers of some nodes, their weights, error): as few as stand for all in other draws, or else many.
+
+    At least as many as ``least``, about.
+    """
+    mean, fitted, others = functions
+    parts = principal_components(fitted, SIZES[-1])
     places, of_few, error = np.arange(len(mean)), weights, inf
     for size in SIZES:
-        if 3 * size > len(mean):
+        if LEAST_TIMES * size > len(mean):
             break
+        if size < least:
+            continue
         of_all = reduced(np.vstack([parts[: size - 2], mean, np.ones(len(mean))]).T, weights)
         places = np.flatnonzero(of_all > 0.0)
         of_few = of_all[places]

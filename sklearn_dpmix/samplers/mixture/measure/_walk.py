@@ -44,7 +44,7 @@ N_TRIAL = 600  # sweeps of the run that tries nodes out; a third of them come be
 N_TOGETHER, MOVES_BESIDE = 2, 300  # sweeps between glides, and moves in each
 N_FAMILY = 100  # components by which points for glides are chosen
 WORTH_GLIDING = 3.0  # times as many moves as there may be, from which on glides over many points are worth their time
-LOOK_AGAIN = 5.0  # times as many moves, from which on another trial run sees what glides or excursions do
+LOOK_AGAIN = 5.0  # times as many moves, from which on another trial run sees what glides do
 MOST_SWEEPS = 16  # that count as one, as excursions so many times as long do; half as many where there are none
 MOST_WORK_A_SWEEP = 4e6  # moves, times nodes and features, where several sweeps count as one
 
@@ -169,7 +169,7 @@ class MixingMeasure(NodeLayout, ChoiceOfFew, Starts, MixtureSampler):
         is_line = release.n_features == 1 and channel.has_one_law and channel.tables != "bins"
         if found is seen and is_line and chart.can_glide and seen.times > 1.0:
             found = self.with_glides(values, seen, seen.times)
-        if found is not seen and seen.times > LOOK_AGAIN:
+        if found.glides is not None and seen.times > LOOK_AGAIN:
             found = found._replace(times=sweeps_a_draw(self.trial_draws(values, found), found) / chart.worth)
         return found
 
