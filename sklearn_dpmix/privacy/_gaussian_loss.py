@@ -82,7 +82,7 @@ def gaussian_mu(epsilon: float, delta: float) -> float:
     This is the inverse of :func:`gaussian_delta` in μ, and says how many Gaussian releases a budget allows: releases
     with noise multiplier m (standard deviation over L2 sensitivity) cost 1/(2m²) each, and their μ add up, adaptive
     choices included (Sommer, Meiser & Mohammadi 2019, Theorem 1 and Lemma 11).  It is rounded down by a relative 1e-12
-    or so, so that rounding never costs privacy.
+    or so, so that rounding never costs privacy.  The μ of μ-GDP (Dong, Roth & Su 2022) is another number: it is √(2μ).
 
     Parameters
     ----------

@@ -65,7 +65,7 @@ class PrivateDPMixture(PopulationMixin, PrivatisedRecordsMixin, ClusterMixin, De
         All are exact.
     n_records : int, optional
         Number of confidential records, for a mechanism that releases a statistic of all of them, or that has
-        ``released_above`` (None: unknown, with prior 1/n).
+        ``released_above`` (None: unknown, with prior 1/n; it must be so where records have noise scales of their own).
     n_chains : int, default=4
     n_warmup : int, default=1000
         Sweeps of each chain that are dropped.  If a trial run shows that chains forget their start quickly,
@@ -94,8 +94,8 @@ class PrivateDPMixture(PopulationMixin, PrivatisedRecordsMixin, ClusterMixin, De
     Attributes
     ----------
     n_clusters_draws_ : ndarray of int, (n_chains, n_draws)
-        Number of occupied clusters.  In draws where nobody follows the design (``noncompliance=``), the largest
-        component counts as occupied: it is at least 1.
+        Number of occupied clusters; under ``released_above``, of the records that appeared.  In draws where nobody
+        follows the design (``noncompliance=``), the largest component counts as occupied: it is at least 1.
     weights_draws_ : ndarray, (n_chains, n_draws, most clusters)
         Mixture weights of the occupied clusters, largest cluster first, padded with 0; the
         rest, up to 1, belongs to clusters without records.

@@ -125,7 +125,10 @@ class PopulationMixin:
         return float(np.mean(self.score_samples(X)))
 
     def cdf_draws(self, X: ArrayLike) -> Floats:
-        """Draws of P(every feature of a confidential record is at most X): (n_chains, n_draws, n_points)."""
+        """Draws of P(every feature of a confidential record is at most X): (n_chains, n_draws, n_points).
+
+        Raises ValueError for features that go together within a cluster (``kernel="multivariate_normal"``).
+        """
         X = self._points(X)
         if self._n_features_ > 1 and not self.kernel_.is_product:
             raise ValueError(
