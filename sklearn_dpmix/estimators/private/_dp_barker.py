@@ -46,8 +46,8 @@ class DPBarkerMCMC(RandomWalkMCMC):
         allows more iterations with shorter moves; nothing is gained below 0.3.
     correction_variance : float, default=1.75
         C, the variance of batch error and noise together, one of 1.0, 1.25, ..., 2.75.  A larger one is cheaper and
-        less exact: with 1.75 the posterior is as if at a temperature 0.2 % off, with 2.75 variances came out 3.5 % too
-        large.
+        less exact: with 1.75 the posterior is as if at a temperature 0.2 % off, with 2.75 its variance came out
+        3.5 % too large.
     n_iter : int, optional
         Iterations over all chains; None: as many as the budget allows.
     proposal_scale : float, optional

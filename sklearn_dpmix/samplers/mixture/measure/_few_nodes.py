@@ -21,13 +21,13 @@ from ._walk_likelihood import LEAST_DENSITY
 from ._walk_state import new_state
 
 WORTH_EXCURSIONS = 150_000  # moves in a sweep, times nodes and features, from which on excursions take less time
-LONG_LINE, SHORT_LINE = 100_000, 25_000  # the same of one feature; and where draws follow each other slowly
+WORTH_OF_LINE, WORTH_IF_SLOW = 100_000, 25_000  # the same of one feature; there, if draws follow each other slowly
 SIZES = 24, 32, 40, 64, 80, 120, 160, 240, 320  # multiples of eight, which processors take at once
-LEAST_TIMES = 2  # as many nodes as few
+LEAST_TIMES = 2  # as many as the few there must be of all nodes
 CLOSE, TOO_FAR = 0.2, 1.0  # errors in log likelihood of few that are enough, and of as many as may be that are not
 N_FITTED, N_OTHERS = 180, 20  # draws that the few nodes are made for, and others that say whether they do
 FAR = 30.0  # in log likelihood, below the best draw's: what is farther counts less in proportion
-LEFT_OUT, MOST_ATOMS = 0.01, 100  # records' worth of a draw's smallest atoms that are left out; most atoms of a draw
+N_MISSED, MOST_ATOMS = 0.01, 100  # records that a draw's smallest atoms may hold which are missed; most atoms of one
 SCORED, N_SCORES = 3, 8  # every third draw's derivatives by masses are looked at, of its largest atoms
 OF_MASS = 0.1  # share of an atom's mass that a derivative stands for
 N_ROUNDS = 4  # of choosing, at most
@@ -39,15 +39,11 @@ N_TRIED, LEAST_TAKEN = 30, 0.5  # excursions of a trial, and the share of them t
 
 
 class Functions(NamedTuple):
-    """Functions of the nodes, in rows, whose sums the few shall give: log densities of draws, less a mean, and more."""
+    """Functions of the nodes, in rows, whose sums the few shall give; log densities are less their mean."""
 
     mean: np.ndarray
-    fitted: np.ndarray  # log densities, and derivatives by masses
+    fitted: np.ndarray  # log densities of draws, and derivatives by masses
     others: np.ndarray  # log densities of draws that say whether they do
-
-    def with_others(self, new: "Functions") -> "Functions":
-        """These and new ones; of the others only new ones."""
-        return new._replace(fitted=np.vstack([self.fitted, new.fitted]))
 
 
 class ChoiceOfFew:
@@ -58,8 +54,9 @@ class ChoiceOfFew:
         work = seen.law[N_MOVES] * seen.nodes[:-1].size
         if release.n_features > 1 or release.channel.tables == "bins":
             return bool(seen.times > 1.0 or work > WORTH_EXCURSIONS)
+        least = WORTH_IF_SLOW if seen.times > 1.0 else WORTH_OF_LINE
         # without noise a component may be as narrow as one of few nodes
-        return bool(work > (SHORT_LINE if seen.times > 1.0 else LONG_LINE)) and not release.channel.releases_records
+        return bool(work > least) and not release.channel.releases_records
 
     def with_few(self: Any, values: Any, seen: Any, draws: Draws) -> Any:
         """With excursions over a few nodes that stand for all in these draws, and then in those where they lead."""
@@ -77,7 +74,7 @@ class ChoiceOfFew:
             left = left_out(new.others, weights, places, of_few)
             if left < CLOSE:
                 break
-            functions = functions.with_others(new)
+            functions = new._replace(fitted=np.vstack([functions.fitted, new.fitted]))
         if left > TOO_FAR:
             return seen
         roaming = seen.with_excursions(few, apart, MOVES_BETWEEN)
@@ -126,7 +123,7 @@ def functions_of(seen: Any, draws: Draws) -> Functions:
     for i, t in enumerate(np.linspace(0, len(ends) - 1, n).astype(np.int64)):
         first = ends[t] - draws.n_atoms[t]
         rest = seen.weights.sum() * (1.0 - np.cumsum(draws.weights[first : ends[t]]))
-        rows = slice(first, min(ends[t], first + int(np.sum(rest > LEFT_OUT)) + 1, first + MOST_ATOMS))
+        rows = slice(first, min(ends[t], first + int(np.sum(rest > N_MISSED)) + 1, first + MOST_ATOMS))
         densities = np.empty((rows.stop - first, logs.shape[1]))
         fill_densities(channel, chart, walk, draws.theta[rows], densities)
         densities *= draws.weights[rows, None]
