@@ -18,11 +18,14 @@ from sklearn_dpmix.samplers.mixture.measure._correlated_gaussian import Correlat
 from sklearn_dpmix.samplers.mixture.measure._few_nodes import (
     A_DRAW,
     CLOSE,
+    N_AROUND,
     N_FITTED,
     N_OTHERS,
     Functions,
     chosen_nodes,
     fill_densities,
+    functions_of,
+    left_out,
 )
 from sklearn_dpmix.samplers.mixture.measure._walk_atoms import N_ATOMS, N_MOVES
 from sklearn_dpmix.samplers.mixture.measure._walk_state import new_state
@@ -138,6 +141,39 @@ def test_few_nodes_are_made_for_whole_draws(monkeypatch):
     monkeypatch.setattr(_few_nodes, "FAR", 1e3)
     monkeypatch.setattr(_few_nodes, "MOST_ATOMS", 6)
     assert errors(own(seen, draws), 1e3).min() > 1.0
+
+
+@pytest.mark.slow
+def test_few_nodes_are_chosen_by_excursions_from_likely_populations(monkeypatch):
+    """Whose ends show what is wrong with them.  Runs over the few alone would stay where these see too little."""
+    calls, own = [], MixingMeasure.with_few
+    monkeypatch.setattr(MixingMeasure, "with_few", lambda *args: calls.append(args) or own(*args))
+    mechanism = LaplaceMechanism(epsilon=20.0, bounds=(0, 100))
+    X = np.random.default_rng(0).uniform(10, 90, (30_000, 1))
+    model = PrivateDPMixture(mechanism, n_chains=1, n_warmup=4, n_draws=4, random_state=0)
+    model.fit(mechanism.privatize(X, random_state=1))
+    sampler, values, seen, _ = calls[0]
+    places = np.linspace(0, seen.n_seen - 1, 12).astype(int)
+    nearest = np.searchsorted(0.5 * (places[1:] + places[:-1]), np.arange(seen.n_seen))
+    of_few = np.bincount(nearest, weights=seen.weights)
+    roaming = seen.with_excursions(seen.of_few(places, of_few, 240), 2, 1.0)
+
+    def came_to():
+        """Log likelihoods of where walks come to, and what the few leave out of those of their excursions' ends."""
+        states, draws = sampler.ends_of_excursions(values, roaming, np.random.default_rng(0), None)
+        assert len(draws.n_atoms) == len(states) * (N_AROUND - N_AROUND // 3)
+        mass = [state.mass[: state.ints[N_ATOMS]] for state in states]
+        density = [
+            m @ sampler.densities(values, seen, state.place[: len(m)]) / m.sum()
+            for m, state in zip(mass, states, strict=True)
+        ]
+        return np.log(density) @ seen.weights, left_out(functions_of(seen, draws).others, seen.weights, places, of_few)
+
+    value, left = came_to()
+    assert np.ptp(value) < 60.0
+    assert left > 10.0
+    monkeypatch.setattr(_few_nodes, "come_home", stay_there)
+    assert came_to()[0].max() < value.min() - 150.0
 
 
 def three_features(n):

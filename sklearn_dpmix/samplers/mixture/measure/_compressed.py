@@ -98,6 +98,12 @@ class Compressed(NamedTuple):
         nodes[-1] *= share
         return self._replace(nodes=nodes, law=law)
 
+    def with_n_moves(self, n):
+        """With so many moves in a sweep."""
+        law = self.law.copy()
+        set_moves(law, n)
+        return self._replace(law=law)
+
     def of_few(self, places, weights, n_moves):
         """What they see of a few of these nodes, with weights of their own, and so many moves in a sweep."""
         law, nodes = self.law.copy(), np.vstack([self.nodes[:-1, places], weights])
@@ -155,6 +161,11 @@ def new_draws(n_draws: int, n_rows: int, chart: Any, outside: bool) -> Draws:
     (n_clusters, n_atoms), of_outside = np.zeros((2, n_draws), np.int64), np.zeros(n_draws if outside else 0)
     theta = np.zeros((n_rows, chart.n_params()))
     return Draws(n_clusters, n_atoms, np.zeros(n_draws), np.zeros(n_rows), theta, of_outside)
+
+
+def most_rows(walk: Any) -> int:
+    """Rows that a draw of this walk may need."""
+    return 2 * int(walk.capacity) + 1
 
 
 def different(Z: Any) -> Any:

@@ -14,11 +14,11 @@ from threadpoolctl import threadpool_limits
 from ...._base.compiled import entry
 from ...._releases.nodes_of_several import reduced
 from .._run import Draws
-from ._compressed import sweeps_a_draw
+from ._compressed import most_rows, new_draws, sweeps_a_draw
 from ._excursions import come_home, set_out
 from ._walk_atoms import N_MOVES
 from ._walk_likelihood import LEAST_DENSITY
-from ._walk_state import new_state
+from ._walk_state import new_state, with_room, write_back
 
 WORTH_EXCURSIONS = 150_000  # moves in a sweep, times nodes and features, from which on excursions take less time
 WORTH_OF_LINE, WORTH_IF_SLOW = 100_000, 25_000  # the same of one feature; there, if draws follow each other slowly
@@ -31,7 +31,7 @@ N_MISSED, MOST_ATOMS = 0.01, 100  # records that a draw's smallest atoms may hol
 SCORED, N_SCORES = 3, 8  # every third draw's derivatives by masses are looked at, of its largest atoms
 OF_MASS = 0.1  # share of an atom's mass that a derivative stands for
 N_ROUNDS = 4  # of choosing, at most
-N_STARTS, N_AROUND = 4, 75  # runs over the few in between, and their sweeps
+N_STARTS, N_AROUND = 4, 75  # walks in between, and the excursions of each
 LEAST_APART, WORK_APART = 2, 4000  # sweeps between excursions, and nodes times features for each
 EXCURSION, MOVES_BETWEEN = 120, 1.0  # moves for each of these sweeps, and in each of them, over all nodes
 A_DRAW = 1.5  # excursions that a draw should take
@@ -69,7 +69,8 @@ class ChoiceOfFew:
             if error > TOO_FAR:
                 return seen
             few = seen.of_few(places, of_few, apart * EXCURSION)
-            states, draws = self.runs_over(values, few, rng, states)
+            roaming = seen.with_excursions(few, apart, MOVES_BETWEEN)
+            states, draws = self.ends_of_excursions(values, roaming, rng, states)
             new = functions_of(seen, draws)
             left = left_out(new.others, weights, places, of_few)
             if left < CLOSE:
@@ -77,7 +78,6 @@ class ChoiceOfFew:
             functions = new._replace(fitted=np.vstack([functions.fitted, new.fitted]))
         if left > TOO_FAR:
             return seen
-        roaming = seen.with_excursions(few, apart, MOVES_BETWEEN)
         return self.with_best_length(values, seen, roaming, draws, states[0], rng)
 
     def with_best_length(
@@ -91,13 +91,26 @@ class ChoiceOfFew:
                 return longer._replace(times=roaming.apart * max(for_a_draw / times, 1.0) / seen.chart.worth)
         return seen
 
-    def runs_over(self: Any, values: Any, few: Any, rng: np.random.Generator, states: Any) -> tuple[Any, Draws]:
-        """Where some trial runs over few nodes end, and their draws; they begin at these states, if there are any."""
+    def ends_of_excursions(
+        self: Any, values: Any, seen: Any, rng: np.random.Generator, states: Any
+    ) -> tuple[Any, Draws]:
+        """Where walks come to that begin at these states, if there are any; the ends of their excursions, as draws.
+
+        The ends are those not taken, too: they show what is wrong with the few.  A run that never looked at all nodes
+        would come to populations for which the few do not stand, and stay there.
+        """
         if states is None:
-            states = [self.init(values, few, None, None, rng) for _ in range(N_STARTS)]
-        runs = [self.trial(values, few, state, rng, N_AROUND) for state in states]
-        states, draws = zip(*runs, strict=True)
-        return states, Draws(*map(np.concatenate, zip(*draws, strict=True)))
+            states = [self.init(values, seen, None, None, rng) for _ in range(N_STARTS)]
+        states, over, found = [with_room(state) for state in states], (seen.compiled(), seen.few.compiled()), []
+        for state in states:
+            walk, few = seen.walk(state), seen.few.walk(state)
+            draws, filled = new_draws(N_AROUND, N_AROUND * most_rows(few), seen.chart, False), np.zeros(2, np.int64)
+            self.roam(values, seen, over[0], walk, rng, 0)
+            for i in range(N_AROUND):
+                self.go_far(values, seen, over, walk, few, rng, (draws, filled) if i >= N_AROUND // 3 else None)
+            write_back(walk, state)
+            found.append([*(part[: filled[0]] for part in draws[:3]), *(part[: filled[1]] for part in draws[3:5])])
+        return states, Draws(*map(np.concatenate, zip(*found, strict=True)))
 
     def share_taken(self: Any, values: Any, seen: Any, state: Any, rng: np.random.Generator) -> float:
         """Share of some excursions that were accepted, of a walk that begins at a state."""
@@ -106,10 +119,15 @@ class ChoiceOfFew:
         self.roam(values, seen, over[0], walk, rng, 0)
         return sum(self.go_far(values, seen, over, walk, few, rng) for _ in range(N_TRIED)) / N_TRIED
 
-    def go_far(self: Any, values: Any, seen: Any, over: Any, walk: Any, few: Any, rng: np.random.Generator) -> bool:
-        """An excursion; return whether it was accepted.  ``over``: ``compiled()`` of all nodes and of the few."""
+    def go_far(
+        self: Any, values: Any, seen: Any, over: Any, walk: Any, few: Any, rng: np.random.Generator, kept: Any = None
+    ) -> bool:
+        """An excursion; return whether it was accepted.
+
+        ``over``: ``compiled()`` of all nodes and of the few; ``kept``: draws to which its end is added, and how many.
+        """
         set_out(walk, few)
-        self.roam(values, seen.few, over[1], few, rng, 1)
+        self.roam(values, seen.few, over[1], few, rng, 1, kept)
         channel, chart = over[0]
         return bool(come_home(channel, chart, walk, few, rng))
 

@@ -13,11 +13,12 @@ import numpy as np
 from ...._base.restore import require, require_range
 from ._walk_atoms import CUT, LARGEST, N_ATOMS, N_DUST, N_SWEEPS, STIFFNESS
 from ._walk_likelihood import LEAST_DENSITY
-from ._walk_state import MAX_ATOMS, grow, new_state, write_back
+from ._walk_state import MAX_ATOMS, grow, new_state, with_room, write_back
 
 EASY = 30.0  # so few records hold no chain
-SWEEPS, SWEEPS_OVER_FEW = 10, 4  # for each of their doublings; one over few nodes is an excursion
-SET_OUT = 10  # excursions before a chain of narrow components begins
+SWEEPS = 10  # for each of their doublings
+N_MOVES_AT_HOME = 50  # in each, of chains that go on excursions
+SET_OUT = 10  # times as many before such a chain of narrow components begins
 # Log likelihood that a component of the records at one place must gain for an atom to begin there that is as narrow as
 # they ask for, if no noise hides that: steps towards one that is tens of times narrower than the prior's are too short.
 LEAST_GAIN = 20.0
@@ -67,21 +68,20 @@ class Starts:
         return self.within_reach(values, Z, self.annealed(values, Z, state, rng), rng)
 
     def annealed(self: Any, values: Any, Z: Any, state: Any, rng: np.random.Generator) -> Any:
-        """After sweeps under ever more of the log likelihood, or excursions, whose ends need not be accepted.
+        """After sweeps over all nodes under ever more of the log likelihood.
 
         Under little of it a chain would leave the narrow components of repeated records, and hardly find them again.
         """
         easier = EASY / Z.weights.sum()
         shares = easier * 2.0 ** np.arange(np.ceil(-np.log2(easier)))
-        seen, n_sweeps = (Z, SWEEPS) if Z.few is None else (Z.few, SWEEPS_OVER_FEW)
+        seen = Z if Z.few is None else Z.with_n_moves(N_MOVES_AT_HOME)
         if Z.law[STIFFNESS] > 0.0:
             shares = np.ones(0 if Z.few is None else SET_OUT)
         for share in shares:
-            while state.mass.size <= min(max(state.ints[[N_ATOMS, N_DUST]] * (2, 4)), MAX_ATOMS - 1):
-                state = grow(state)
+            state = with_room(state)
             lighter = seen.lighter(share)
             walk = lighter.walk(state)
-            self.roam(values, lighter, lighter.compiled(), walk, rng, n_sweeps)
+            self.roam(values, lighter, lighter.compiled(), walk, rng, SWEEPS)
             write_back(walk, state)
             state.ints[N_SWEEPS] = 0
         return state

@@ -9,7 +9,7 @@ from ...._releases.nodes import FEW
 from ..._driver import is_kept, n_kept
 from .._run import DONE, NO_ROOM, NO_SLOTS, Draws, twice
 from .._sampler import MixtureSampler, check_count
-from ._compressed import Compressed, Glides, new_draws, set_moves, sweeps_a_draw
+from ._compressed import Compressed, Glides, most_rows, new_draws, set_moves, sweeps_a_draw
 from ._few_nodes import ChoiceOfFew
 from ._glides import FEW_POINTS, glide_often
 from ._masses import bear_or_kill, change_mass, move_mass
@@ -224,13 +224,9 @@ class MixingMeasure(NodeLayout, ChoiceOfFew, Starts, MixtureSampler):
         return seen
 
     def trial_draws(self, values: Any, seen: Compressed) -> Draws:
+        """The last two thirds of a trial run."""
         rng = np.random.default_rng(0)
-        return self.trial(values, seen, self.init(values, seen, None, None, rng), rng, N_TRIAL)[1]
-
-    def trial(self, values: Any, seen: Compressed, state: Any, rng: np.random.Generator, n: int) -> tuple[Any, Draws]:
-        """Where a trial run of so many sweeps ends that begins at a state, and the draws of its last two thirds."""
-        state.ints[N_SWEEPS] = 0
-        return self.advance(values, seen, state, rng, n, n // 3, 1)
+        return self.advance(values, seen, self.init(values, seen, None, None, rng), rng, N_TRIAL, N_TRIAL // 3, 1)[1]
 
     # --- chains ------------------------------------------------------------------------------------------------------
 
@@ -265,12 +261,19 @@ class MixingMeasure(NodeLayout, ChoiceOfFew, Starts, MixtureSampler):
         return state, draws._replace(weights=draws.weights[: filled[1]].copy(), theta=draws.theta[: filled[1]].copy())
 
     def roam(
-        self, values: Any, seen: Compressed, over: Any, walk: Any, rng: np.random.Generator, n_sweeps: int
+        self,
+        values: Any,
+        seen: Compressed,
+        over: Any,
+        walk: Any,
+        rng: np.random.Generator,
+        n_sweeps: int,
+        kept: Any = None,
     ) -> None:
-        """Fill a walk's tables, and sweep over ``seen.compiled()``; no draw is kept."""
-        nothing, filled = new_draws(0, 2 * int(walk.capacity) + 1, seen.chart, False), np.zeros(2, np.int64)
+        """Fill a walk's tables, and sweep over ``seen.compiled()``; keep no draw, or the last as one of those kept."""
+        draws, filled = kept or (new_draws(0, most_rows(walk), seen.chart, False), np.zeros(2, np.int64))
         channel, chart = over
-        run(values[0], channel, chart, walk, False, rng, n_sweeps, n_sweeps, 1, 1, nothing, filled)
+        run(values[0], channel, chart, walk, False, rng, n_sweeps, n_sweeps - bool(kept), 1, 1, draws, filled)
 
     @compiled
     def sweep(self, channel, chart, walk, rng):

@@ -74,6 +74,13 @@ def grow(state):
     return state._replace(**{name: np.concatenate([part, np.zeros_like(part)]) for name, part in parts.items()})
 
 
+def with_room(state):
+    """Return the state with room for as many atoms again, if there may be as many."""
+    while state.mass.size <= min(max(state.ints[[N_ATOMS, N_DUST]] * (2, 4)), MAX_ATOMS - 1):
+        state = grow(state)
+    return state
+
+
 class Walk(Component):
     """A chain's state with what its moves look up and write to, as bare pointers; made anew for each block of sweeps.
 
