@@ -233,8 +233,14 @@ def test_moves_keep_the_prior_of_a_power_law(name):
 POWER_LAW_TWINS = {
     "the intensity": ("bear_or_kill", 20, "log_growth", lambda masses, walk, n: 0.5),
     "the shape of a mass": ("change_mass", 32, "log_ratio", lambda masses, new, old: 0.6 * log(new / old)),
-    "the time's prior": ("renew", 1, "above", lambda masses, walk: 8.0),
-    "the dust's intensity": ("renew", 1, "dust_rate", lambda masses, walk, time: 2.0 * time),
+    "the time's prior": ("renew", 1, "above", lambda masses, walk, top: 8.0),
+    "the dust's intensity": ("renew", 1, "rate", lambda masses, top, reach: 2.0),
+    "the masses above a place": (
+        "renew",
+        1,
+        "log_time",
+        lambda masses, walk, time, top: -0.3 * _walk_atoms.n_above(walk, top) * log(time),
+    ),
 }
 
 

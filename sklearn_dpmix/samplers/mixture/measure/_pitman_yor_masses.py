@@ -6,7 +6,7 @@ concentration α > 0 and discount d (Pitman & Yor 1997, Proposition 21).  So the
 Dirichlet process.
 
 Small masses are many.  Those below the cut, the dust, hold some records here, and a random share of them is drawn anew
-at a time; ζ is drawn given all of them, and moved together with the dust.
+at a time; ζ is drawn given all of them, and moved together with those below a random place.
 """
 
 from math import ceil, exp, expm1, gamma, isfinite, log, log2
@@ -17,12 +17,13 @@ from ...._base.compiled import compiled
 from ...._base.restore import require
 from ._mass_law import MassLaw
 from ._small_masses import n_renewals, renew_small
-from ._walk_atoms import CONCENTRATION, CUT, N_ATOMS, N_DUST, TILT
+from ._walk_atoms import CONCENTRATION, CUT, N_ATOMS, N_DUST, TILT, n_above
 
 IN_DUST, LEFT_OUT = 50.0, 0.005  # records that the dust holds, and masses below it
 LARGEST_CUT = 0.02
 MOST_ATOMS = 1500
-N_REFRESH = 8  # in a sweep
+N_REFRESH, N_TIMES = 2, 4  # in a sweep: of the dust, and of ζ
+LARGEST_TOP = 1.0  # masses below a place up to this come and go with ζ
 SHARES = 4.0  # of the dust, in logs: from all of it down to e^-4
 
 
@@ -70,7 +71,7 @@ class PitmanYorMasses(MassLaw):
 
     def fields(self):
         d, fields = self.discount, {"alpha": self.alpha, "intensity": self.intensity, "dust_range": self.dust_range}
-        return fields | {"discount": d, "whole": gamma(1.0 - d), "gain": expm1(self.dust_range * d)}
+        return fields | {"discount": d, "whole": gamma(1.0 - d)}
 
     @compiled
     def shape(self):
@@ -89,51 +90,57 @@ class PitmanYorMasses(MassLaw):
         return log(walk.law[CONCENTRATION] * self.intensity)
 
     @compiled
-    def dust_rate(self, walk, time):
-        """Expected number of masses in the dust, but for e⁻ᴶ, which is in the law of S."""
-        return time * self.intensity / self.discount * walk.law[CUT] ** -self.discount * self.gain
+    def rate(self, top, reach):
+        """Expected number of masses from e^-``reach`` of ``top`` on, for ζ = 1 and but for e⁻ᴶ, which is in S's law."""
+        return self.intensity / self.discount * top**-self.discount * expm1(reach * self.discount)
 
     @compiled
     def draw_below(self, rng, walk, top, reach):
         """A mass of density J^(-1 - d)."""
-        return top * (1.0 + self.gain * rng.random()) ** (-1.0 / self.discount)
+        return top * (1.0 + expm1(reach * self.discount) * rng.random()) ** (-1.0 / self.discount)
 
     @compiled
     def renew(self, rng, channel, chart, walk):
         cut, reach = walk.law[CUT], self.dust_range
         for _ in range(n_renewals(rng, walk, N_REFRESH)):
             share = exp(-SHARES * rng.random())
-            n_expected = share * self.dust_rate(walk, walk.law[CONCENTRATION])
+            n_expected = share * walk.law[CONCENTRATION] * self.rate(cut, reach)
             renew_small(rng, channel, chart, self, walk, cut, reach, share, n_expected, 0.0)
-        for _ in range(n_renewals(rng, walk, 1)):
+        for _ in range(n_renewals(rng, walk, N_TIMES)):
             self.move_time(rng, channel, chart, walk)
 
     @compiled
     def move_time(self, rng, channel, chart, walk):
-        """Draw ζ given all masses; then a step of it, with new dust."""
-        cut, reach = walk.law[CUT], self.dust_range
-        rate = 1.0 + self.intensity * self.above(walk) + self.dust_rate(walk, 1.0)
-        n_atoms = walk.law[N_ATOMS] + walk.law[N_DUST]
-        walk.law[CONCENTRATION] = rng.standard_gamma(self.alpha / self.discount + n_atoms) / rate
-        old = walk.law[CONCENTRATION]
+        """Draw ζ given all masses; then a step of it, and with it of masses below a random place.
+
+        Of these as many are dropped, or come, as makes the others those of a process that runs for the new time.
+        """
+        law, cut = walk.law, walk.law[CUT]
+        rate = 1.0 + self.intensity * self.above(walk, cut) + self.rate(cut, self.dust_range)
+        law[CONCENTRATION] = rng.standard_gamma(self.alpha / self.discount + law[N_ATOMS] + law[N_DUST]) / rate
+        old = law[CONCENTRATION]
         new = old * exp(1.2 * exp(-2.0 * rng.random()) * rng.standard_normal())
-        ratio = self.log_time(walk, new) - self.log_time(walk, old)
-        if renew_small(rng, channel, chart, self, walk, cut, reach, 1.0, self.dust_rate(walk, new), ratio):
-            walk.law[CONCENTRATION] = new
+        above = rng.random() * log(LARGEST_TOP / cut)
+        top, reach = cut * exp(above), self.dust_range + above
+        ratio = self.log_time(walk, new, top) - self.log_time(walk, old, top)
+        share, rate = max(1.0 - new / old, 0.0), max(new - old, 0.0) * self.rate(top, reach)
+        if renew_small(rng, channel, chart, self, walk, top, reach, share, rate, ratio):
+            law[CONCENTRATION] = new
 
     @compiled
-    def log_time(self, walk, time):
-        """Log density of log ζ given the atoms above the cut, up to a constant."""
-        rate = 1.0 + self.intensity * self.above(walk)
-        return (self.alpha / self.discount + walk.law[N_ATOMS]) * log(time) - time * rate
+    def log_time(self, walk, time, top):
+        """Log density of log ζ given the atoms above ``top``, up to a constant, beyond what proposes those below it."""
+        rate = 1.0 + self.intensity * self.above(walk, top)
+        return (self.alpha / self.discount + n_above(walk, top)) * log(time) - time * rate
 
     @compiled
-    def above(self, walk):
-        """∫_u^∞ J^(-1 - d) e⁻ᴶ dJ, by parts and to u^(2 - d), less what e⁻ᴶ takes from the dust."""
+    def above(self, walk, top):
+        """∫_t^∞ J^(-1 - d) e⁻ᴶ dJ, t = ``top``, less what e⁻ᴶ takes from masses below; by parts and to u^(2 - d)."""
         u, d = walk.law[CUT], self.discount
         first, second = u ** (1.0 - d) / (1.0 - d), u ** (2.0 - d) / (2.0 - d)
         taken = first * (1.0 - exp(-self.dust_range * (1.0 - d))) - 0.5 * second
-        return (u**-d * exp(-u) - self.whole + first - second) / d - taken
+        beyond = (u**-d * exp(-u) - self.whole + first - second) / d - taken
+        return beyond - (u**-d - top**-d) / d
 
     @compiled
     def left_out(self, walk):
