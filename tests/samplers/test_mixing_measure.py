@@ -263,9 +263,11 @@ def test_power_law_posterior_is_exact(monkeypatch):
     """A Pitman–Yor process, against all partitions; with another discount it is not that posterior."""
     five = test_exact.CASES["pitman-yor", 1]["clamped"]
     skewed = test_exact.Case(test_exact.SKEWED, 1.5, mixing=PitmanYor(0.5, 0.1))
+    pairs = test_exact.CASES["laplace", 2]["clamped"]._replace(mixing=PitmanYor(1.0, 0.25))
     monkeypatch.setitem(test_exact.CASES, ("pitman-yor", 1), {"clamped": five, "small discount": skewed})
-    for seed, name in enumerate(("clamped", "small discount")):
-        test_exact.check("mixing measure", "pitman-yor", 1, name, seed=seed)
+    monkeypatch.setitem(test_exact.CASES, ("pitman-yor", 2), {"pairs": pairs})
+    for seed, (d, name) in enumerate([(1, "clamped"), (1, "small discount"), (2, "pairs")]):
+        test_exact.check("mixing measure", "pitman-yor", d, name, seed=seed)
     with pytest.raises(Disagreement):
         test_exact.check("mixing measure", "pitman-yor", 1, "clamped", mixing=SteeperThanStated)
 
@@ -294,6 +296,9 @@ def test_power_laws_of_many_records_go_by_it():
     small = Auto().resolve(LaplaceMechanism(scale=1.0), NormalKernel(), PitmanYor(1.0, 0.01))
     assert isinstance(small.sized(30, 1), MixingMeasure) and not isinstance(small.sized(10, 1), MixingMeasure)
     assert not isinstance(many.sized(10**7, 1), MixingMeasure) and not isinstance(many.sized(5000, 2), MixingMeasure)
+    assert isinstance(many.sized(1500, 3), MixingMeasure) and not isinstance(many.sized(500, 3), MixingMeasure)
+    assert isinstance(small.sized(100, 2), MixingMeasure) and not isinstance(small.sized(50, 2), MixingMeasure)
+    assert not isinstance(small.sized(60_000, 2), MixingMeasure)
     model = small_fit(mixing=PitmanYor(), sampler="mixing_measure")
     assert isinstance(model.sampler_, MixingMeasure) and model.weights_draws_.sum(axis=-1).max() <= 1 + 1e-9
 

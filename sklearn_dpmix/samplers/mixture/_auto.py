@@ -32,6 +32,7 @@ RECORDS: dict[str, dict[int, tuple[float, float]]] = {
 #: The same without noise
 EXACT_RECORDS: dict[str, dict[int, tuple[float, float]]] = {"normal": {1: (50, inf), 2: (50, 5000)}}
 MOST_MASSES, RECORDS_EACH = 1000, 1.5  # of a Pitman–Yor process that is walked over, and records for each of them
+MOST_OF_SEVERAL, EACH_OF_SEVERAL = 250, 5.0  # the same of several features
 
 
 class Auto(MixtureSampler):
@@ -47,7 +48,8 @@ class Auto(MixtureSampler):
       features and the noise is not much narrower than the bounds;
     - categories, if different answers times questions times categories are at most 30,000, or 60,000 where ten or more
       people gave each answer; to a single question 4 million;
-    - a Pitman–Yor process for one feature, if at most 1000 masses are expected and n is at least 1.5 times as large.
+    - a Pitman–Yor process with the same numbers of records, if at most 1000 masses are expected and n is at least 1.5
+      times as large; for several features 250, and 5 times.
 
     Otherwise it is the first of these that takes the parts: ``Cells``, for a channel that has cells; ``Interweaved``;
     ``Conditional``, if g has a closed form; ``Imputed``, if features are correlated; ``Neal5``. If the Pitman–Yor
@@ -121,8 +123,9 @@ class MeasureWhereFast(MixingMeasure):
             if kind.startswith("correlated_normal"):
                 is_fast = is_fast and not is_near_limit(self.kernel.dof, n_features)
             if is_power_law(self.mixing):
+                most, each = (MOST_MASSES, RECORDS_EACH) if n_features == 1 else (MOST_OF_SEVERAL, EACH_OF_SEVERAL)
                 n_masses = masses_of(self.mixing._lower()).n_expected(n_records)
-                is_fast = n_features == 1 and n_masses <= min(MOST_MASSES, n_records / RECORDS_EACH)
+                is_fast = is_fast and n_masses <= min(most, n_records / each)
         else:
             possible = min(n_records, self.mechanism.n_answers ** min(n_features, 64))
             is_fast = self.mechanism.noncompliance is not None  # which no other takes
