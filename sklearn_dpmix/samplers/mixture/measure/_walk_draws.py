@@ -21,18 +21,35 @@ def keep_draw(rng, chart, walk, are_records, weights, theta, start):
     rest = walk.masses.left_out(walk)
     total = walk.law[TOTAL] + rest
     n_occupied = draw_occupied(rng, walk, are_records)
-    for place in range(n):  # the largest of those left, with records first
-        best, chosen, mark = -1.0, -1, 1.0 if place < n_occupied else 0.0
-        for k in range(n):
-            if marks[k] == mark and mass_of(walk, k) > best:
-                best, chosen = mass_of(walk, k), k
-        marks[chosen] = -1.0
-        weights[start + place] = best / total
-        a = at(walk, number(walk, chosen))
-        chart.put(walk, a, theta, start + place)
+    occupied, free = start, start + n_occupied
+    for k in range(n):  # numbers of atoms are in the first column until these are in order
+        place = occupied if marks[k] == 1.0 else free
+        occupied, free = occupied + (marks[k] == 1.0), free + (marks[k] != 1.0)
+        weights[place], theta[place, 0] = mass_of(walk, k), k
+    sort_down(weights, theta, start, occupied)
+    sort_down(weights, theta, occupied, free)
+    for place in range(start, free):
+        weights[place] = weights[place] / total
+        chart.put(walk, at(walk, number(walk, int(theta[place, 0]))), theta, place)
     weights[start + n] = rest / total
     chart.kernel.draw_prior(rng, theta, start + n)
     return n_occupied, n + 1
+
+
+@helper
+def sort_down(weights, theta, first, end):
+    """Put weights in order, the largest first, and the numbers in the first column with them (Shell 1959)."""
+    gap = 1
+    while 3 * gap < end - first:
+        gap = 3 * gap + 1
+    while gap > 0:
+        for i in range(first + gap, end):
+            weight, number_there, j = weights[i], theta[i, 0], i
+            while j >= first + gap and weights[j - gap] < weight:
+                weights[j], theta[j, 0] = weights[j - gap], theta[j - gap, 0]
+                j -= gap
+            weights[j], theta[j, 0] = weight, number_there
+        gap //= 3
 
 
 @helper
