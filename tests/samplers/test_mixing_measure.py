@@ -26,6 +26,7 @@ from sklearn_dpmix.samplers.mixture.measure._parts import part_or_join
 from sklearn_dpmix.samplers.mixture.measure._splits import split_or_merge
 from sklearn_dpmix.samplers.mixture.measure._steps import step_one
 from sklearn_dpmix.samplers.mixture.measure._walk_atoms import CONCENTRATION
+from sklearn_dpmix.samplers.mixture.measure._walk_draws import sort_down
 from sklearn_dpmix.samplers.mixture.measure._which_chart import chart_and_masses
 
 CASES = list(test_exact.NOISY)
@@ -279,6 +280,17 @@ class SteeperThanStated(PitmanYor):
 
     def _lower(self, **context):
         return PitmanYor(self.concentration + 0.5, self.discount)._lower()
+
+
+@pytest.mark.parametrize("n", [0, 1, 2, 5, 40, 300])
+def test_atoms_of_a_draw_are_put_in_order(n):
+    """Within some rows; those before and behind stay."""
+    weights, theta = np.random.default_rng(n).random(n + 4), np.arange(n + 4.0)[:, None]
+    before = weights.copy()
+    sort_down(weights, theta, 2, n + 2)
+    assert list(weights[2:-2]) == sorted(before[2:-2], reverse=True)
+    np.testing.assert_array_equal(weights, before[theta[:, 0].astype(int)])
+    assert list(theta[[0, 1, -2, -1], 0]) == [0, 1, n + 2, n + 3]
 
 
 def test_up_to_twenty_features_go_by_it():
