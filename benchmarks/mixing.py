@@ -41,6 +41,7 @@ MIXINGS = {
     "α from Gamma(1, 1)": DirichletProcess(None, (1.0, 1.0)),
     "α from Gamma(1, 0.1)": DirichletProcess(None, (1.0, 0.1)),
     "Pitman–Yor, d = 0.1": PitmanYor(1.0, 0.1),
+    "Pitman–Yor, d = 0.25": PitmanYor(1.0, 0.25),
     "finite mixtures": MixtureOfFiniteMixtures(),
 }
 CUTS = {
