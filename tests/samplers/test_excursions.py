@@ -65,8 +65,8 @@ def test_posterior_is_exact(setting, d, name):
 
 @pytest.mark.slow
 def test_posterior_under_a_power_law_is_exact(setting, monkeypatch):
-    """Small masses, of which a power law has many, are renewed twice an excursion, which takes less time than four."""
-    monkeypatch.setattr(_compressed, "RENEWALS", 2.0)
+    """Small masses, of which a power law has many, are renewed once an excursion, which takes less time than four."""
+    monkeypatch.setattr(_compressed, "RENEWALS", 1.0)
     test_exact.check("mixing measure", "pitman-yor", 1, "clamped", sampler=GoesFar())
 
 
