@@ -114,7 +114,7 @@ class ChoiceOfFew:
 
     def share_taken(self: Any, values: Any, seen: Any, state: Any, rng: np.random.Generator) -> float:
         """Share of some excursions that were accepted, of a walk that begins at a state."""
-        walk, few = (nodes.walk(state) for nodes in (seen, seen.few))
+        walk, few = (nodes.walk(with_room(state)) for nodes in (seen, seen.few))
         over = seen.compiled(), seen.few.compiled()
         self.roam(values, seen, over[0], walk, rng, 0)
         return sum(self.go_far(values, seen, over, walk, few, rng) for _ in range(N_TRIED)) / N_TRIED
