@@ -1,6 +1,6 @@
 """What the masses of a walk over mixing measures have at random besides those above the cut, and how many there are."""
 
-from math import lgamma, log
+from math import exp, expm1, lgamma, log
 
 import numpy as np
 import pytest
@@ -10,7 +10,7 @@ from statistical import Disagreement, assert_mean_close, assert_pmf_close
 
 from sklearn_dpmix._base.compiled import Component, compiled, entry, lower
 from sklearn_dpmix.mixings import DirichletProcess, MixtureOfFiniteMixtures, PitmanYor
-from sklearn_dpmix.samplers.mixture.measure._dirichlet_masses import DirichletMasses, log_concentration
+from sklearn_dpmix.samplers.mixture.measure._dirichlet_masses import DirichletMasses
 from sklearn_dpmix.samplers.mixture.measure._finite_masses import FiniteMasses
 from sklearn_dpmix.samplers.mixture.measure._masses import bear_or_kill, change_mass, move_mass
 from sklearn_dpmix.samplers.mixture.measure._pitman_yor_masses import PitmanYorMasses
@@ -96,6 +96,21 @@ def test_few_components_have_their_probability_when_weights_are_very_unequal(pri
     assert_pmf_close(draws, pmf, what="number of components")
 
 
+@pytest.mark.parametrize("discount", [0.1, 0.3])
+def test_time_of_a_power_law_has_its_density_given_masses_above_a_place(discount):
+    """Masses below are proposed without their e⁻ᴶ, which is in the law of the total."""
+    masses, time = PitmanYorMasses(PitmanYor(1.5, discount)._lower()), np.array([0.5, 4.0, 30.0])
+    for n_records in (30, 10**6):
+        walk = walk_of(masses, masses.cut(n_records))  # over three thirds
+        low = log(walk.law[CUT]) - masses.dust_range
+        for top, n_above in ((walk.law[CUT], 3), (0.1, 3), (1.0, 0)):
+            rest = quad(lambda t: exp(-discount * t) * expm1(-exp(t)), low, log(top), epsabs=1e-10, limit=200)[0]
+            rest += quad(lambda t: exp(-discount * t - exp(t)), log(top), 5.0, epsabs=1e-10)[0]
+            expected = (1.5 / discount + n_above) * np.log(time) - time * (1.0 + masses.intensity * rest)
+            found = [walk.masses.log_given_above(walk, one, top) for one in time]
+            assert np.diff(found) == pytest.approx(np.diff(expected), abs=1e-4)
+
+
 def test_concentration_has_its_density_given_masses_and_dust():
     """The dust's e⁻ᴶ is in the law of the total, so its number is expected without: E1(v) - log(u/v), and not E1(u)."""
     masses = DirichletMasses(DirichletProcess(None, (1.5, 0.3))._lower())
@@ -103,7 +118,7 @@ def test_concentration_has_its_density_given_masses_and_dust():
         walk = walk_of(masses, masses.cut(n_records))
         low, found, expected = walk.law[CUT] * np.exp(-DUST_RANGE), [], []
         for a in (0.1, 1.0, 25.0):
-            found.append(log_concentration(walk.masses, walk, a, walk.law[CUT]))
+            found.append(walk.masses.log_given_above(walk, a, walk.law[CUT]))
             density = (1.5 + walk.law[N_ATOMS]) * log(a) - 0.3 * a - a * (exp1(low) - DUST_RANGE)
             expected.append(density + lgamma(a) - lgamma(a + TILT) + a * log(1.0 + TILT))
         assert np.diff(found) == pytest.approx(np.diff(expected), abs=1e-7)

@@ -238,7 +238,7 @@ POWER_LAW_TWINS = {
     "the masses above a place": (
         "renew",
         1,
-        "log_time",
+        "log_given_above",
         lambda masses, walk, time, top: -0.3 * _walk_atoms.n_above(walk, top) * log(time),
     ),
 }

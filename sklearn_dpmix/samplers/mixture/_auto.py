@@ -31,8 +31,8 @@ RECORDS: dict[str, dict[int, tuple[float, float]]] = {
 }
 #: The same without noise
 EXACT_RECORDS: dict[str, dict[int, tuple[float, float]]] = {"normal": {1: (50, inf), 2: (50, 5000)}}
-MOST_MASSES, RECORDS_EACH = 1000, 1.5  # of a Pitman–Yor process that is walked over, and records for each of them
-MOST_OF_SEVERAL, EACH_OF_SEVERAL = 250, 5.0  # the same of several features
+#: Most masses of a Pitman–Yor process that is walked over, and records for each: of one feature, and of several
+MOST_MASSES, RECORDS_EACH = (1000, 250), (1.5, 5.0)
 
 
 class Auto(MixtureSampler):
@@ -123,9 +123,8 @@ class MeasureWhereFast(MixingMeasure):
             if kind.startswith("correlated_normal"):
                 is_fast = is_fast and not is_near_limit(self.kernel.dof, n_features)
             if is_power_law(self.mixing):
-                most, each = (MOST_MASSES, RECORDS_EACH) if n_features == 1 else (MOST_OF_SEVERAL, EACH_OF_SEVERAL)
-                n_masses = masses_of(self.mixing._lower()).n_expected(n_records)
-                is_fast = is_fast and n_masses <= min(most, n_records / each)
+                n_masses, several = masses_of(self.mixing._lower()).n_expected(n_records), n_features > 1
+                is_fast = is_fast and n_masses <= min(MOST_MASSES[several], n_records / RECORDS_EACH[several])
         else:
             possible = min(n_records, self.mechanism.n_answers ** min(n_features, 64))
             is_fast = self.mechanism.noncompliance is not None  # which no other takes

@@ -2,18 +2,17 @@
 
 from math import exp, lgamma, log
 
-from ...._base.compiled import compiled, helper
+from ...._base.compiled import compiled
 from ...._base.restore import require_range
 from .._sampler import check_concentration
 from ._mass_law import MassLaw
-from ._small_masses import n_renewals, renew_small
-from ._walk_atoms import CONCENTRATION, CUT, DUST_RANGE, N_ATOMS, TILT, n_above
+from ._small_masses import n_renewals, renew_small, step_with_small
+from ._walk_atoms import CONCENTRATION, CUT, DUST_RANGE, TILT, n_above
 from ._walk_state import MAX_ATOMS
 
 EULER_GAMMA = 0.5772156649015329
 P_DUST = 0.25  # of a sweep: it draws the dust anew, where the concentration is fixed
 N_STEPS, P_ALL = 24, 0.1  # steps of a random concentration in a sweep; of these: they draw the dust anew
-LARGEST_TOP = 1.0  # masses below a place up to this come and go with the concentration
 
 
 class DirichletMasses(MassLaw):
@@ -52,14 +51,32 @@ class DirichletMasses(MassLaw):
         return top * exp(-reach * rng.random())
 
     @compiled
+    def rate(self, top, reach):
+        """Expected number of masses from e^-``reach`` of ``top`` on, for α = 1 and but for e⁻ᴶ, which is in S's law."""
+        return reach
+
+    @compiled
+    def log_given_above(self, walk, concentration, top):
+        """Log density of log α given the atoms above ``top``, up to a constant, beyond what proposes those below it.
+
+        Given α the atoms from v on, the end of the dust, have a density whose part in α is α^K e^(-α E1(v)), with K the
+        atoms above t, ``top``.  Those below are proposed with the rate α log(t/v), and without their e⁻ᴶ, which is in
+        the law of S; that law has the constant Γ(α + c)/Γ(α) (1 + c)^-(α + c), c = ``TILT``, to be divided by.
+        """
+        n_expected = walk.law[CUT] * exp(-DUST_RANGE) - log(top) - EULER_GAMMA  # E1(v) - log(t/v), to v²/4
+        value = (self.prior_shape + n_above(walk, top)) * log(concentration) - self.prior_rate * concentration
+        value -= concentration * n_expected
+        return value + lgamma(concentration) - lgamma(concentration + TILT) + concentration * log(1.0 + TILT)
+
+    @compiled
     def renew(self, rng, channel, chart, walk):
         if self.prior_shape > 0.0:
             for _ in range(n_renewals(rng, walk, N_STEPS)):
-                move_concentration(rng, channel, chart, self, walk)
+                step_with_small(rng, channel, chart, self, walk, DUST_RANGE, P_ALL)
             return
         for _ in range(n_renewals(rng, walk, 1)):
             if rng.random() < P_DUST:
-                rate = walk.law[CONCENTRATION] * DUST_RANGE
+                rate = walk.law[CONCENTRATION] * self.rate(walk.law[CUT], DUST_RANGE)
                 renew_small(rng, channel, chart, self, walk, walk.law[CUT], DUST_RANGE, 1.0, rate, 0.0)
 
     @compiled
@@ -69,38 +86,3 @@ class DirichletMasses(MassLaw):
     @compiled
     def kept(self, walk):
         return walk.law[CONCENTRATION]
-
-
-@helper
-def move_concentration(rng, channel, chart, masses, walk):
-    """A step of random size of log α under its gamma prior, and with it of masses below a random place.
-
-    Of these as many are dropped, or come, as makes the others those of a process with the new α: their number would
-    else hold α in place.  The whole dust is drawn anew in some of the steps.
-    """
-    law, concentration = walk.law, walk.law[CONCENTRATION]
-    new = concentration * exp(1.2 * exp(-2.0 * rng.random()) * rng.standard_normal())
-    if rng.random() < P_ALL:
-        top, reach, share, rate = law[CUT], DUST_RANGE, 1.0, new * DUST_RANGE
-    else:
-        above = rng.random() * log(LARGEST_TOP / law[CUT])
-        top, reach = law[CUT] * exp(above), DUST_RANGE + above
-        share, rate = max(1.0 - new / concentration, 0.0), max(new - concentration, 0.0) * reach
-    ratio = log_concentration(masses, walk, new, top) - log_concentration(masses, walk, concentration, top)
-    if renew_small(rng, channel, chart, masses, walk, top, reach, share, rate, ratio):
-        law[CONCENTRATION] = new
-
-
-@helper
-def log_concentration(masses, walk, concentration, top):
-    """Log density of log α given the atoms above ``top``, up to a constant, beyond what proposes those below it.
-
-    Given α the atoms from v on, the end of the dust, have a density whose part in α is α^K e^(-α E1(v)), with K the
-    atoms above t, ``top``.  Those below are proposed with the rate α log(t/v), and without their e⁻ᴶ, which is in the
-    law of S; that law has the constant Γ(α + c)/Γ(α) (1 + c)^-(α + c), c = ``TILT``, to be divided by.
-    """
-    n_expected = walk.law[CUT] * exp(-DUST_RANGE) - log(top) - EULER_GAMMA  # E1(v) - log(t/v), to v²/4
-    n_above_top = n_above(walk, top) if top > walk.law[CUT] else walk.law[N_ATOMS]
-    value = (masses.prior_shape + n_above_top) * log(concentration) - masses.prior_rate * concentration
-    value -= concentration * n_expected
-    return value + lgamma(concentration) - lgamma(concentration + TILT) + concentration * log(1.0 + TILT)

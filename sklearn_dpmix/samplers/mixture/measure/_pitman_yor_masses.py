@@ -16,14 +16,13 @@ from scipy.special import gammaincc
 from ...._base.compiled import compiled
 from ...._base.restore import require
 from ._mass_law import MassLaw
-from ._small_masses import n_renewals, renew_small
+from ._small_masses import n_renewals, renew_small, step_with_small
 from ._walk_atoms import CONCENTRATION, CUT, N_ATOMS, N_DUST, TILT, n_above
 
 IN_DUST, LEFT_OUT = 50.0, 0.005  # records that the dust holds, and masses below it
 LARGEST_CUT = 0.02
 MOST_ATOMS = 1500
 N_REFRESH, N_TIMES = 2, 4  # in a sweep: of the dust, and of ζ
-LARGEST_TOP = 1.0  # masses below a place up to this come and go with ζ
 SHARES = 4.0  # of the dust, in logs: from all of it down to e^-4
 
 
@@ -111,24 +110,14 @@ class PitmanYorMasses(MassLaw):
 
     @compiled
     def move_time(self, rng, channel, chart, walk):
-        """Draw ζ given all masses; then a step of it, and with it of masses below a random place.
-
-        Of these as many are dropped, or come, as makes the others those of a process that runs for the new time.
-        """
+        """Draw ζ given all masses; then a step of it with small masses."""
         law, cut = walk.law, walk.law[CUT]
         rate = 1.0 + self.intensity * self.above(walk, cut) + self.rate(cut, self.dust_range)
         law[CONCENTRATION] = rng.standard_gamma(self.alpha / self.discount + law[N_ATOMS] + law[N_DUST]) / rate
-        old = law[CONCENTRATION]
-        new = old * exp(1.2 * exp(-2.0 * rng.random()) * rng.standard_normal())
-        above = rng.random() * log(LARGEST_TOP / cut)
-        top, reach = cut * exp(above), self.dust_range + above
-        ratio = self.log_time(walk, new, top) - self.log_time(walk, old, top)
-        share, rate = max(1.0 - new / old, 0.0), max(new - old, 0.0) * self.rate(top, reach)
-        if renew_small(rng, channel, chart, self, walk, top, reach, share, rate, ratio):
-            law[CONCENTRATION] = new
+        step_with_small(rng, channel, chart, self, walk, self.dust_range, 0.0)
 
     @compiled
-    def log_time(self, walk, time, top):
+    def log_given_above(self, walk, time, top):
         """Log density of log ζ given the atoms above ``top``, up to a constant, beyond what proposes those below it."""
         rate = 1.0 + self.intensity * self.above(walk, top)
         return (self.alpha / self.discount + n_above(walk, top)) * log(time) - time * rate

@@ -1,7 +1,10 @@
 """Small masses drawn anew, many at a time: those of the dust, and with the concentration those above the cut, too."""
 
+from math import exp, log
+
 from ...._base.compiled import apart, helper
 from ._walk_atoms import (
+    CONCENTRATION,
     CUT,
     LOG_LIKELIHOOD,
     MORE_RENEWALS,
@@ -18,12 +21,33 @@ from ._walk_atoms import (
 )
 from ._walk_likelihood import add_to, begin_trial, keep_trial, try_sum
 
+LARGEST_TOP = 1.0  # masses below a place up to this come and go with the number that their rate is proportional to
+
 
 @helper
 def n_renewals(rng, walk, n):
     """How often a sweep draws small masses anew that does so ``n`` times without excursions."""
     more = walk.law[MORE_RENEWALS]
     return n if more == 0.0 else int(n * (1.0 + more) + rng.random())
+
+
+@helper
+def step_with_small(rng, channel, chart, masses, walk, dust_range, p_all):
+    """A step of random size of the log of what the rate of masses is proportional to, with those below a random place.
+
+    Of these as many are dropped, or come, as makes the others those of a process with the new rate: their number would
+    else hold it in place.  With probability ``p_all`` the whole dust is drawn anew instead.
+    """
+    law, old = walk.law, walk.law[CONCENTRATION]
+    new = old * exp(1.2 * exp(-2.0 * rng.random()) * rng.standard_normal())
+    top, reach, share, gain = law[CUT], dust_range, 1.0, new
+    if p_all == 0.0 or rng.random() >= p_all:
+        above = rng.random() * log(LARGEST_TOP / law[CUT])
+        top, reach = law[CUT] * exp(above), dust_range + above
+        share, gain = max(1.0 - new / old, 0.0), max(new - old, 0.0)
+    ratio = masses.log_given_above(walk, new, top) - masses.log_given_above(walk, old, top)
+    if renew_small(rng, channel, chart, masses, walk, top, reach, share, gain * masses.rate(top, reach), ratio):
+        law[CONCENTRATION] = new
 
 
 @apart

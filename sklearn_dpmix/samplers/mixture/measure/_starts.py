@@ -18,7 +18,7 @@ from ._walk_state import MAX_ATOMS, grow, new_state, with_room, write_back
 EASY = 30.0  # so few records hold no chain
 SWEEPS = 10  # for each of their doublings
 N_MOVES_AT_HOME = 50  # in each, of chains that go on excursions
-SET_OUT = 10  # times as many before such a chain of narrow components begins
+SET_OUT = 10  # times so many before one of narrow components begins
 # Log likelihood that a component of the records at one place must gain for an atom to begin there that is as narrow as
 # they ask for, if no noise hides that: steps towards one that is tens of times narrower than the prior's are too short.
 LEAST_GAIN = 20.0
