@@ -106,10 +106,9 @@ class Compressed(NamedTuple):
 
     def of_few(self, places, weights, n_moves):
         """What they see of a few of these nodes, with weights of their own, and so many moves in a sweep."""
-        law, nodes = self.law.copy(), np.vstack([self.nodes[:-1, places], weights])
-        set_moves(law, n_moves)
-        lookup, near = self.lookup[:, places], self.near[:, places]
-        return self._replace(nodes=nodes, lookup=lookup, near=near, law=law, are_records=False)
+        nodes, lookup = np.vstack([self.nodes[:-1, places], weights]), self.lookup[:, places]
+        few = self._replace(nodes=nodes, lookup=lookup, near=self.near[:, places], are_records=False)
+        return few.with_n_moves(n_moves)
 
     def with_excursions(self, few, apart, n_moves):
         """With excursions over few of these nodes, so many sweeps apart, and moves over all nodes in each."""
