@@ -20,6 +20,7 @@ from .._base.table import multiply_table
 from .._base.vector import erfcx_positive, exp_bounded
 
 FARTHEST = 40.0  # standard deviations beyond which there is no mass
+LEAST_NOISE = 1e-20  # standard deviations: less is as none
 NO_BOUND = 1e100  # stands for an infinite bound where infinity times 0 would occur
 
 
@@ -33,6 +34,7 @@ def fill_normal_laplace(nodes, x, n, low, high, b, mean, log_variance, out, firs
     """
     variance = exp(log_variance)
     sd = sqrt(variance)
+    b = max(b, LEAST_NOISE * sd)
     inverse, r = 1.0 / sd, sd / b
     c, half_square, peak = 0.25 / b, 0.5 * r * r, INV_SQRT_2PI * inverse
     for m in range(n):

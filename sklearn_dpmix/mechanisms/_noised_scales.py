@@ -9,7 +9,7 @@ from math import erfc, exp, inf, sqrt
 from .._base.compiled import helper
 from .._base.numeric import INV_SQRT_2PI, SQRT_HALF
 from .._base.vector import erfcx_positive, exp_bounded
-from ._noised_normal import NO_BOUND, add_ends, mass_between
+from ._noised_normal import LEAST_NOISE, NO_BOUND, add_ends, mass_between
 
 
 @helper
@@ -20,7 +20,7 @@ def fill_normal_laplace_scales(nodes, x, n, low, high, mean, log_variance, out, 
     inverse = 1.0 / sd
     peak = INV_SQRT_2PI * inverse
     for m in range(n):
-        rate = 1.0 / nodes[x + 3 * n + m]
+        rate = 1.0 / max(nodes[x + 3 * n + m], LEAST_NOISE * sd)
         r = sd * rate
         c, half_square = 0.25 * rate, 0.5 * r * r
         d = (nodes[x + m] - mean) * inverse
@@ -50,7 +50,7 @@ def add_end_scales(nodes, x, end, n, t, sign, sd, out, first, second):
     e = exp(-0.5 * t * t)
     mass, f, half = 0.5 * erfc(-t * SQRT_HALF), INV_SQRT_2PI * e / sd, 0.5 * sd * sd
     for m in range(n):
-        rate, q = 1.0 / nodes[x + 3 * n + m], nodes[end + m]
+        rate, q = 1.0 / max(nodes[x + 3 * n + m], LEAST_NOISE * sd), nodes[end + m]
         r = sd * rate
         u = (r - t) * SQRT_HALF
         part = 0.5 * e * erfcx_positive(abs(u))

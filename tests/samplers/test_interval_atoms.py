@@ -65,7 +65,7 @@ def filled(chart, mechanism, places, coordinates):
     state.mass[0], state.place[0] = 1.0, coordinates
     walk = seen.walk(state)
     fill_atom(chart.value(), mechanism._lower(n_records=len(places), n_features=1), walk)
-    return walk.tables[: 3 * len(places)].reshape(3, -1).copy()
+    return walk.tables[: 3 * walk.n_nodes].reshape(3, -1)[:, : len(places)].copy()
 
 
 def by_quadrature(mechanism, places, density, middle):

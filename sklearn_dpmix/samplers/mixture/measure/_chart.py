@@ -7,7 +7,8 @@ import numpy as np
 from ...._base.compiled import Component, compiled, lower
 from ._any_noise import noise_in_table
 from ._parts import part_or_join
-from ._steps import FIRST, N_MOVING, step_two
+from ._steps import FIRST, N_MOVING, add_slope, step_two
+from ._walk_atoms import row
 
 MOVES = 0.17, 0.25, 0.39, 0.51, 0.64, 0.73, 0.92  # how often each kind is made, as sums
 NARROWEST = 1e-6  # prior probability of a component narrower than nodes are first laid out for
@@ -184,11 +185,13 @@ class Chart(Component):
         self.fill(channel, walk, k)
 
     @compiled
-    def complete_slopes(self, walk, to, k, e, first, n):
-        """Multiply ``score`` from ``to`` on by what makes derivatives of atom k by coordinate e those of g.
+    def add_slope(self, walk, k, e, to, mass, scaled, block, done, n_kept, n_block):
+        """Write the row of scores of atom k's coordinate e; return what they say of its slope (``_steps.add_scores``).
 
-        At ``n`` nodes from the ``first`` on.
+        The rows of an atom's coordinates are written in order.
         """
+        g = row(walk, k) + e * walk.n_nodes + done
+        return add_slope(walk, walk.tables, g, to, mass, scaled, done, n_kept, n_block)
 
     @compiled
     def part(self, rng, channel, walk):

@@ -63,3 +63,12 @@ def times_others(walk, target, to, k, j, first, n):
             other = row_of_factor(walk, k, i) + first
             for m in range(n):
                 target[to + m] *= tables[other + m]
+
+
+@helper
+def scale_others(walk, to, scaled, k, j, first, n):
+    """Write what is in ``score`` from ``scaled`` on, times the factors of all features but j, from ``to`` on."""
+    score = walk.score
+    for m in range(n):
+        score[to + m] = score[scaled + m]
+    times_others(walk, score, to, k, j, first, n)

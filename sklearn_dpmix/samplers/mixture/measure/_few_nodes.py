@@ -205,5 +205,5 @@ def fill_densities(channel, chart, walk, theta, densities):
     for k in range(len(theta)):
         chart.take(theta, k, walk)
         chart.fill(channel, walk, 0)
-        for m in range(walk.n_nodes):
+        for m in range(densities.shape[1]):
             densities[k, m] = walk.tables[m]

@@ -11,12 +11,12 @@ from ...._base.numeric import HALF_LOG_2PI, LEAST_GAMMA, draw_gamma
 from ...._base.restore import require_range
 from ._any_noise import any_noise
 from ._chart import MOVES, NARROWEST, Chart
-from ._factors import fill, fill_feature, times_others
+from ._factors import fill, fill_feature, scale_others
 from ._normal_splits import merge_features, split_features
 from ._slides import rescale, slide
 from ._splits import split_or_merge
-from ._steps import FIRST, N_MOVING, some_of_many, step_nearest
-from ._walk_atoms import NEAR, PER_FEATURE, STIFFNESS, at
+from ._steps import FIRST, N_MOVING, add_slope, some_of_many, step_nearest
+from ._walk_atoms import NEAR, PER_FEATURE, STIFFNESS, at, row
 
 N_WIDTHS = 4.0  # standard deviations of the population on either side of its mean, where most of it is
 SCALE_CURVATURE = 0.3
@@ -166,8 +166,14 @@ class NormalChart(Chart):
             fill(self.densities_by(channel), walk, k)
 
     @compiled
-    def complete_slopes(self, walk, to, k, e, first, n):
-        times_others(walk, walk.score, to, k, (e - 1) // 2, first, n)
+    def add_slope(self, walk, k, e, to, mass, scaled, block, done, n_kept, n_block):
+        """Other features' factors are the same for a mean and its log variance, in whose row they wait for it."""
+        g, by = row(walk, k) + e * walk.n_nodes + done, scaled
+        if self.n_features > 1:
+            by = to + block if e % 2 == 1 else to
+            if e % 2 == 1:
+                scale_others(walk, by, scaled, k, e // 2, done, n_block)
+        return add_slope(walk, walk.tables, g, to, mass, by, done, n_kept, n_block)
 
     @compiled
     def put(self, walk, a, theta, row):

@@ -9,7 +9,7 @@ size is tuned.  It depends on where the walk is, and both proposal densities are
 
 from math import exp
 
-from ...._base.compiled import apart, apart_sums, helper
+from ...._base.compiled import apart, apart_sums, helper, sums_helper
 from ...._base.linear import solve_lower, solve_upper, try_factor
 from ._walk_atoms import (
     CENTRE,
@@ -34,7 +34,7 @@ from ._walk_atoms import (
     random_mass,
     row,
 )
-from ._walk_likelihood import LEAST_DENSITY, begin_trial, keep_trial, replace_in_trial, try_sum
+from ._walk_likelihood import LEAST_DENSITY, keep_trial, try_replaced
 
 LONGEST = 1.8  # of the steps' lengths, which go down to a fifth of it
 SHORTER = 4.0  # ... to e^-4, where the mass outside may be hard to tell from the atoms: along a bend of many records
@@ -109,7 +109,8 @@ def step_nearest(rng, channel, chart, walk, j):
 def some_of_many(walk):
     """Nodes at a time, and how many of these the metric is of, which says but how long steps are."""
     block = min(CHUNK, walk.n_nodes)
-    return block, max(LEAST_OF_CHUNK, min(block, block * ENOUGH // walk.n_nodes))
+    n_of_block = min(block, block * ENOUGH // walk.n_nodes)
+    return block, max(LEAST_OF_CHUNK, n_of_block // 8 * 8)
 
 
 @apart_sums
@@ -146,33 +147,58 @@ def add_products(score, n, n_rows, n_nodes, metric):
 
 
 @apart_sums
-def add_scores(chart, walk, size, k, other, density, total, block, done, n_block):
-    """Write the scores of the ``n_block`` nodes from ``done`` on, in rows of ``block``; add what they say of slopes."""
-    score, roots, gradient, atoms, tables = walk.score, walk.roots, walk.gradient, walk.atoms, walk.tables
-    signed, n_nodes = walk.signed, walk.n_nodes
+def add_scores(chart, walk, size, k, other, density, total, block, done, n_block, n_kept):
+    """Add what the ``n_block`` nodes from ``done`` on say of slopes; write the scores of the first ``n_kept`` of them.
+
+    Each coordinate has a row of ``block`` numbers.  The row after all has what makes scores of derivatives, beyond
+    ``n_kept`` what makes terms of a slope of them.
+    """
+    score, roots, weights, gradient, atoms = walk.score, walk.roots, walk.weights, walk.gradient, walk.atoms
     width, first, outside = 1 + int(walk.fence[N_MOVING]), int(walk.fence[FIRST]), walk.law[OUTSIDE]
     n_inside = size * width
     scaled = (n_inside + (1 if outside > 0.0 else 0)) * block
-    for m in range(n_block):
+    for m in range(n_kept):
         score[scaled + m] = roots[done + m] / max(density[done + m], LEAST_DENSITY)
+    for m in range(n_kept, n_block):
+        score[scaled + m] = weights[done + m] / max(density[done + m], LEAST_DENSITY)
     for i in range(n_inside):
         h, e = (other, i - width) if i >= width else (k, i)
-        e += first - 1 if e > 0 else 0
-        mass, g, to, value = atoms[at(walk, h)], row(walk, h) + e * n_nodes + done, i * block, 0.0
-        share = mass / (total + outside) if e == 0 else 0.0
-        for m in range(n_block):
-            score[to + m] = mass * tables[g + m] * score[scaled + m] - share * roots[done + m]
-        if e > 0:
-            chart.complete_slopes(walk, to, h, e, done, n_block)
-        for m in range(n_block):
-            value += score[to + m] * signed[done + m]
-        gradient[i] += value
+        mass, to = atoms[at(walk, h)], i * block
+        if e == 0:
+            gradient[i] += add_slope(walk, walk.tables, row(walk, h) + done, to, mass, scaled, done, n_kept, n_block)
+            gradient[i] -= subtract_share(walk, to, mass / (total + outside), done, n_kept, n_block)
+        else:
+            gradient[i] += chart.add_slope(walk, h, e + first - 1, to, mass, scaled, block, done, n_kept, n_block)
     if outside > 0.0:
-        share, to, value = outside / (total + outside), n_inside * block, 0.0
-        for m in range(n_block):
-            score[to + m] = outside * walk.outside[done + m] * score[scaled + m] - share * roots[done + m]
-            value += score[to + m] * signed[done + m]
-        gradient[n_inside] += value
+        to = n_inside * block
+        gradient[n_inside] += add_slope(walk, walk.outside, done, to, outside, scaled, done, n_kept, n_block)
+        gradient[n_inside] -= subtract_share(walk, to, outside / (total + outside), done, n_kept, n_block)
+
+
+@sums_helper
+def add_slope(walk, tables, g, to, mass, scaled, done, n_kept, n_block):
+    """Write the row of ``score`` from ``to`` on, of derivatives from ``g`` on; return what these say of a slope.
+
+    The row from ``scaled`` on is what they are multiplied by; it may be the one that is written.
+    """
+    score, signed, value, rest = walk.score, walk.signed, 0.0, 0.0
+    for m in range(n_kept):
+        score[to + m] = mass * tables[g + m] * score[scaled + m]
+        value += score[to + m] * signed[done + m]
+    for m in range(n_kept, n_block):
+        rest += tables[g + m] * score[scaled + m]
+    return value + mass * rest
+
+
+@sums_helper
+def subtract_share(walk, to, share, done, n_kept, n_block):
+    """Take from a row what all masses together do; return how much less it says of a slope."""
+    score, roots, weights, value = walk.score, walk.roots, walk.weights, 0.0
+    for m in range(n_kept):
+        score[to + m] -= share * roots[done + m]
+    for m in range(n_block):
+        value += weights[done + m]
+    return share * value
 
 
 @apart_sums
@@ -188,10 +214,11 @@ def fill_geometry(chart, walk, size, k, other, density, total):
             metric[i, j] = 0.0
     while done < n_nodes:
         n_block = min(block, n_nodes - done)
-        add_scores(chart, walk, size, k, other, density, total, block, done, n_block)
-        add_products(walk.score, n, block, min(n_of_block, n_block), metric)
+        n_kept = min(n_of_block, n_block)
+        add_scores(chart, walk, size, k, other, density, total, block, done, n_block, n_kept)
+        add_products(walk.score, n, block, n_kept, metric)
         done += n_block
-        n_read += min(n_of_block, n_block)
+        n_read += n_kept
     if n_read < n_nodes:
         for i in range(n):
             for j in range(n):
@@ -257,16 +284,6 @@ def put_trial(chart, walk, c, h, i):
     return abs(atoms[b + axis] - fence[FROM]) < fence[LIMIT]
 
 
-@helper
-def move_outside(walk, size):
-    """Move the mass outside by this in its log, in ``trial`` too; return the log ratio of its prior."""
-    law, before = walk.law, walk.law[OUTSIDE]
-    law[OUTSIDE] = before * exp(size)
-    for m in range(walk.n_nodes):
-        walk.trial[m] += (law[OUTSIDE] - before) * walk.outside[m]
-    return law[OUTSIDE_A] * size
-
-
 @apart
 def step(rng, channel, chart, walk, k, other):
     """A step of atom k, or of atoms k and ``other``, which must stay within the fence.
@@ -300,17 +317,15 @@ def try_step(rng, channel, chart, walk, k, other):
         ratio += chart.log_base(walk, trial + c) - chart.log_base(walk, h)
         ratio += walk.masses.log_ratio(atoms[at(walk, trial + c)], atoms[at(walk, h)])
         total += atoms[at(walk, trial + c)] - atoms[at(walk, h)]
-    begin_trial(walk)
-    for c in range(size):
-        h = other if c else k
-        chart.fill_moved(channel, walk, trial + c, h)
-        replace_in_trial(walk, h, trial + c)
     ratio -= log_tilt(walk, n_atoms, law[TOTAL])
     if outside > 0.0:
         if not abs(walk.move[n - 1]) < 20.0:
             return False
-        ratio += move_outside(walk, walk.move[n - 1])
-    value = try_sum(walk, total)
+        law[OUTSIDE] *= exp(walk.move[n - 1])
+        ratio += law[OUTSIDE_A] * walk.move[n - 1]
+    for c in range(size):
+        chart.fill_moved(channel, walk, trial + c, other if c else k)
+    value = try_replaced(walk, k, other, trial, total, law[OUTSIDE] - outside)
     ratio += value - law[LOG_LIKELIHOOD] + log_tilt(walk, n_atoms, total)
     if ratio < -30.0 or not law[OUTSIDE] < LARGEST_OUTSIDE:  # no step back is e^30 times likelier than one forth
         return False

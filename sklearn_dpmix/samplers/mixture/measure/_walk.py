@@ -199,7 +199,7 @@ class MixingMeasure(NodeLayout, ChoiceOfFew, Starts, MixtureSampler):
         state.place[:], state.ints[N_ATOMS] = place, n
         walk = seen.walk(state)
         self.roam(values, seen, seen.compiled(), walk, np.random.default_rng(0), 0)
-        return walk.tables.reshape(-1, int(walk.n_rows), seen.nodes.shape[1])[:n, 0, : len(seen.weights)]
+        return walk.tables.reshape(-1, int(walk.n_rows), int(walk.n_nodes))[:n, 0, : len(seen.weights)]
 
     def answers(self, values: Any, Z: Any, release: Any) -> Compressed:
         """Nodes of a channel of answers: those that were given, and how often each was."""

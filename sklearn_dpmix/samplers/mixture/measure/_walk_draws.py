@@ -186,5 +186,5 @@ def log_likelihoods(channel, chart, walk, chosen, start, weights, theta, part, v
                 walk.mix[m] += weights[h] * walk.tables[m]
         for p in range(values.shape[1]):
             values[t, p] = 0.0
-        for m in range(walk.n_nodes):
+        for m in range(part.size):
             values[t, part[m]] += walk.weights[m] * log_positive(max(walk.mix[m], LEAST_DENSITY))

@@ -63,6 +63,42 @@ def try_three(walk, c, k, c2, k2, c3, k3, level):
     return walk.judged(value, c, k, c2, k2, c3, k3, walk.law[TOTAL], level)
 
 
+@apart_sums
+def try_replaced(walk, k, other, by, total, outside):
+    """The log likelihood with atom ``by`` for k, with the one after it for ``other`` if that is not k, too.
+
+    And with so much more mass outside.  The mixture is written into ``trial``; as for ``try_sum``, -1e300 if it lost
+    digits.
+    """
+    weights, mix, trial, tables, atoms, value, n_lost = (
+        walk.weights,
+        walk.mix,
+        walk.trial,
+        walk.tables,
+        walk.atoms,
+        0.0,
+        0.0,
+    )
+    less, more, g, h = atoms[at(walk, k)], atoms[at(walk, by)], row(walk, k), row(walk, by)
+    if other == k:
+        for m in range(walk.n_nodes):
+            density = mix[m] - less * tables[g + m] + more * tables[h + m] + outside * walk.outside[m]
+            trial[m] = density
+            value += log_term(weights[m], density)
+            n_lost += 1.0 if min(density, mix[m]) < FAR * max(density, mix[m]) else 0.0
+    else:
+        less2, more2, g2, h2 = atoms[at(walk, other)], atoms[at(walk, by + 1)], row(walk, other), row(walk, by + 1)
+        for m in range(walk.n_nodes):
+            density = mix[m] - less * tables[g + m] + more * tables[h + m] + outside * walk.outside[m]
+            density += more2 * tables[h2 + m] - less2 * tables[g2 + m]
+            trial[m] = density
+            value += log_term(weights[m], density)
+            n_lost += 1.0 if min(density, mix[m]) < FAR * max(density, mix[m]) else 0.0
+    if n_lost > 0.0 or walk.is_lost(trial):
+        return -1e300
+    return value - walk.law[N_RECORDS] * log(total + walk.law[OUTSIDE])
+
+
 @apart
 def try_sum(walk, total):
     """The log likelihood of the mixture in ``trial``, a sum from which atoms were taken: -1e300 if it lost digits.

@@ -11,6 +11,7 @@ from typing import NamedTuple
 import numpy as np
 
 from ...._base.compiled import Component, compiled, lower
+from ...._base.memory import address
 from ...._base.restore import require_finite, require_range, require_sweeps, same_layout
 from ._walk_atoms import (
     BY_RESIDUALS,
@@ -93,9 +94,13 @@ class Walk(Component):
         """Return the walk of a state; ``nodes`` (features + 1, nodes) are places and weights.
 
         After the first ``n_seen``, or all, there are those for records whose releases did not appear: their place is 1
-        where they have the probability that one appears, and a negative weight; else -1.  ``outside`` is an
+        where they have the probability that one appears, and a negative weight; else -1.  And then come copies of the
+        last one without weight (:func:`rounded_up`).  ``outside`` is an
         ``Outside``, and ``ways`` are ``Ways``, whose moves need no derivatives; ``chances`` are of answers.
         """
+        n_seen = nodes.shape[1] if n_seen is None else n_seen
+        if outside is None and ways is None and chances is None and not state.records.size:
+            nodes, lookup = rounded_up(nodes, lookup)
         (capacity, n_coordinates), size, n_features = state.place.shape, nodes.shape[1], len(nodes) - 1
         width = 1 + n_coordinates
         n_rows = width if n_features == 1 else width + n_features
@@ -109,32 +114,32 @@ class Walk(Component):
         law[BY_RESIDUALS] = 1.0 if (state.records < 0.0)[n_features:].any() else 0.0
         if outside is not None:
             law[OUTSIDE_A], law[OUTSIDE_B] = outside.a, outside.b
-        nothing = np.zeros(size)
+        nothing = aligned(np.zeros(size))
         fields = {
             "law": law,  # its own numbers, by position (``_walk_atoms``)
             "masses": masses,
             "atoms": atoms.ravel(),
-            "nodes": lay_out(nodes, lookup),
-            "weights": nodes[-1].copy(),
-            "roots": np.sqrt(np.abs(nodes[-1])),
-            "signed": np.sign(nodes[-1]) * np.sqrt(np.abs(nodes[-1])),
-            "tables": np.empty((3 * capacity + 2) * n_rows * size),  # of each atom: g, its derivatives, its factors
+            "nodes": aligned(lay_out(nodes, lookup)),
+            "weights": aligned(nodes[-1]),
+            "roots": aligned(np.sqrt(np.abs(nodes[-1]))),
+            "signed": aligned(np.sign(nodes[-1]) * np.sqrt(np.abs(nodes[-1]))),
+            "tables": room((3 * capacity + 2) * n_rows * size),  # of each atom: g, its derivatives, its factors
             "has_slopes": np.ones(3 * capacity + 2),  # whether derivatives are there
             "outside": nothing if outside is None else outside.density,
             "shares": np.zeros(0) if outside is None else outside.shares.ravel(),  # of ``Outside``, as the next
             "copies": np.zeros(0) if outside is None else outside.copies.ravel(),
             "given": nothing if outside is None else np.empty(size),  # what a trade takes from atoms
-            "mix": np.empty(size),  # Σ J g over all atoms, and those outside of the mixture
-            "most": np.empty(size),  # ... and the most that it was since it was made anew
-            "trial": np.empty(size),  # that of a proposal
-            "score": np.empty((2 * width + 2) * size),  # scratch of a move: rows of numbers at the nodes
+            "mix": room(size),  # Σ J g over all atoms, and those outside of the mixture
+            "most": room(size),  # ... and the most that it was since it was made anew
+            "trial": room(size),  # that of a proposal
+            "score": room((2 * width + 2) * size),  # scratch of a move: rows of numbers at the nodes
             "metric": np.empty((2 * width + 1, 2 * width + 1)),  # this and the next two: of a step of two atoms
             "gradient": np.empty(2 * width + 1),
             "move": np.empty(2 * width + 1),
             "fence": np.zeros(6),  # what a step must not cross (``_steps``)
             "marks": np.zeros(2 * capacity),  # scratch of a move: a number for each atom, or of each that it chose
             "n_nodes": np.int64(size),
-            "n_seen": np.int64(size if n_seen is None else n_seen),
+            "n_seen": np.int64(n_seen),
             "width": np.int64(width),
             "n_rows": np.int64(n_rows),
             "capacity": np.int64(capacity),
@@ -170,6 +175,35 @@ class Walk(Component):
     def is_lost(self, density):
         """Whether a mixture with these densities has no usable likelihood."""
         return False
+
+
+LINE = 8  # numbers in a line of the cache, and in a register
+
+
+def rounded_up(nodes, lookup):
+    """Eight nodes or more, with copies of the last one, of no weight, up to a multiple of eight.
+
+    Loops take as many nodes at a time, and what is left one by one.
+    """
+    n = nodes.shape[1]
+    n_more = -n % LINE if n >= LINE else 0
+    nodes, lookup = (np.pad(rows, ((0, 0), (0, n_more)), mode="edge") for rows in (nodes, lookup))
+    nodes[-1, n:] = 0.0
+    return nodes, lookup
+
+
+def room(size):
+    """Room for so many numbers, from the start of a line of the cache on: eight of them are in one."""
+    found = np.empty(size + LINE - 1)
+    first = -(address(found) // found.itemsize) % LINE
+    return found[first : first + size]
+
+
+def aligned(numbers):
+    """A copy of these in such room."""
+    found = room(numbers.size)
+    found[:] = numbers
+    return found
 
 
 def lay_out(nodes, lookup):
