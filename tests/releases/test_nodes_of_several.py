@@ -18,7 +18,7 @@ from sklearn_dpmix.samplers import MixingMeasure
 from sklearn_dpmix.samplers.mixture.measure import _node_layout, _steps
 from sklearn_dpmix.samplers.mixture.measure._chart import Chart
 from sklearn_dpmix.samplers.mixture.measure._dirichlet_masses import DirichletMasses
-from sklearn_dpmix.samplers.mixture.measure._factors import fill, fill_feature
+from sklearn_dpmix.samplers.mixture.measure._factors import copy_feature, fill, fill_feature
 from sklearn_dpmix.samplers.mixture.measure._normal_atoms import NormalChart
 from sklearn_dpmix.samplers.mixture.measure._walk_atoms import LOG_LIKELIHOOD, N_ATOMS, TOTAL, at, log_tilt, row
 from sklearn_dpmix.samplers.mixture.measure._walk_likelihood import refresh
@@ -146,7 +146,11 @@ def test_one_factor_is_as_good_as_all(mechanism, j):
         walk.atoms[at(walk, k) + 1 + 2 * j] += 0.7
     fill(channel, walk, one)
     fill_feature(channel, walk, other, 0, j)
-    np.testing.assert_array_equal(walk.tables[row(walk, one) :][:size], walk.tables[row(walk, other) :][:size])
+    copy_feature(walk, 0, other, j)
+    np.testing.assert_array_equal(walk.tables[row(walk, one) :][:size], walk.tables[:size])
+    copy_feature(walk, 0, 1, j)  # the twin: of an atom that differs in the other feature, too
+    fill(channel, walk, 1)
+    assert not np.array_equal(walk.tables[row(walk, 1) :][:size], walk.tables[:size])
 
 
 @pytest.mark.parametrize("n", [40, 3000])

@@ -8,7 +8,7 @@ from ...._base.compiled import Component, compiled, lower
 from ._any_noise import noise_in_table
 from ._parts import part_or_join
 from ._steps import FIRST, N_MOVING, add_slope, step_two
-from ._walk_atoms import row
+from ._walk_atoms import copy_atom, row
 
 MOVES = 0.17, 0.25, 0.39, 0.51, 0.64, 0.73, 0.92  # how often each kind is made, as sums
 NARROWEST = 1e-6  # prior probability of a component narrower than nodes are first laid out for
@@ -183,6 +183,11 @@ class Chart(Component):
         """As ``fill``, for an atom that differs from atom ``source`` only in its mass and in the coordinates that
         move."""
         self.fill(channel, walk, k)
+
+    @compiled
+    def keep_moved(self, walk, k, source):
+        """Make atom k what the proposal ``source`` is, for which ``fill_moved`` was called."""
+        copy_atom(walk, k, source)
 
     @compiled
     def add_slope(self, walk, k, e, to, mass, scaled, block, done, n_kept, n_block):

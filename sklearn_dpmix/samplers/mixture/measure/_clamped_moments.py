@@ -102,14 +102,14 @@ def cut(chart, n, is_near, centre, sd):
     """The masses between the bounds and beyond, and densities there, of one feature for all its means."""
     line, inside, inverse = chart.line, chart.inside, 1.0 / sd
     if not is_near:
-        for m in range(n):
+        for m in range(BLOCK):
             line[BELOW, m] = 1.0 if centre < -1.0 else 0.0
             line[ABOVE, m] = 1.0 if centre > 1.0 else 0.0
             inside[0, m] = 0.0 if abs(centre) > 1.0 else 1.0
             line[AT_LOW, m] = 0.0
             line[AT_HIGH, m] = 0.0
         return
-    for m in range(n):
+    for m in range(BLOCK):
         a = min(max((-1.0 - line[MEAN, m]) * inverse, -FARTHEST_BOUND), FARTHEST_BOUND)
         b = min(max((1.0 - line[MEAN, m]) * inverse, -FARTHEST_BOUND), FARTHEST_BOUND)
         e_a, e_b = exp_bounded(-0.5 * a * a), exp_bounded(-0.5 * b * b)
@@ -132,34 +132,34 @@ def fill_inside(chart, n, sd):
     """
     line, inside, slopes, size = chart.line, chart.inside, chart.slopes, chart.degree + 1
     variance, inverse = sd * sd, 1.0 / sd
-    for m in range(n):
+    for m in range(BLOCK):
         slopes[0, m] = 0.0
         slopes[1, m] = inside[0, m]
     if sd < chart.wide:
-        for m in range(n):
+        for m in range(BLOCK):
             inside[1, m] = line[MEAN, m] * inside[0, m] - variance * (line[AT_HIGH, m] - line[AT_LOW, m])
         for r in range(1, size - 1):
             sign, ratio = (1.0 if r % 2 == 0 else -1.0), (r + 1.0) / max(r - 1.0, 1.0)
-            for m in range(n):
+            for m in range(BLOCK):
                 at_bounds = line[AT_HIGH, m] - sign * line[AT_LOW, m]
                 value = line[MEAN, m] * inside[r, m] + variance * (slopes[r, m] - at_bounds)
                 inside[r + 1, m] = 2.0 * value - inside[r - 1, m]
                 slopes[r + 1, m] = 2.0 * (r + 1.0) * inside[r, m] + ratio * slopes[r - 1, m]
         return
     for r in range(size):
-        for m in range(n):
+        for m in range(BLOCK):
             inside[r, m] = 0.0
     for i in range(N_GAUSS):
         point = chart.points[i]
-        for m in range(n):
+        for m in range(BLOCK):
             u = (point - line[MEAN, m]) * inverse
             line[SCRATCH, m] = INV_SQRT_2PI * inverse * exp_bounded(-0.5 * u * u)
         for r in range(size):
             c = chart.weighted[r, i]
-            for m in range(n):
+            for m in range(BLOCK):
                 inside[r, m] += c * line[SCRATCH, m]
     for r in range(2, SIDE):
-        for m in range(n):
+        for m in range(BLOCK):
             slopes[r, m] = 2.0 * r * inside[r - 1, m] + r / max(r - 2.0, 1.0) * slopes[r - 2, m]
 
 
@@ -172,12 +172,12 @@ def fill_moments(chart, n, moments):
     line, inside, slopes, size = chart.line, chart.inside, chart.slopes, chart.degree + 1
     for r in range(size):
         sign = 1.0 if r % 2 == 0 else -1.0
-        for m in range(n):
+        for m in range(BLOCK):
             moments[r, m] = inside[r, m] + line[ABOVE, m] + sign * line[BELOW, m]
     for r in range(SIDE):
         first, second, sign, times = size + r, size + SIDE + r, (1.0 if r % 2 == 0 else -1.0), CURVATURES[r]
         before, square = max(r - 2, 0), r * r
-        for m in range(n):
+        for m in range(BLOCK):
             moments[first, m] = slopes[r, m]
             at_bounds = square * (line[AT_HIGH, m] + sign * line[AT_LOW, m])
             moments[second, m] = times * inside[before, m] - at_bounds
@@ -188,7 +188,7 @@ def add_products(chart, n, x, y, p, i, j):
     """Add to ``sums`` the products of four moments of the first feature, and four of the second."""
     line, left, right, to = chart.line, chart.left, chart.right, chart.sums
     a0 = a1 = a2 = a3 = b0 = b1 = b2 = b3 = c0 = c1 = c2 = c3 = d0 = d1 = d2 = d3 = 0.0
-    for m in range(n):
+    for m in range(BLOCK):
         y0, y1, y2, y3 = right[y, m], right[y + 1, m], right[y + 2, m], right[y + 3, m]
         w = line[WEIGHT, m]
         a, b, c, d = w * left[x, m], w * left[x + 1, m], w * left[x + 2, m], w * left[x + 3, m]

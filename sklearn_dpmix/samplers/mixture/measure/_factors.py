@@ -5,7 +5,7 @@ are those of the factors; ``times_others`` makes them those of g.  So a move of 
 """
 
 from ...._base.compiled import apart, helper
-from ._walk_atoms import at, row
+from ._walk_atoms import at, copy_numbers, row
 
 
 @apart
@@ -18,13 +18,31 @@ def fill(channel, walk, k):
 
 @apart
 def fill_feature(channel, walk, k, source, j):
-    """As :meth:`fill`, for an atom that differs from atom ``source`` only in its mass and feature j."""
-    tables, n, to, of = walk.tables, walk.n_nodes, row(walk, k), row(walk, source)
-    if walk.n_features > 1:
-        for m in range(n, walk.n_rows * n):
-            tables[to + m] = tables[of + m]
+    """Fill what a move of feature j needs, for an atom that differs from atom ``source`` only in its mass and that."""
+    for i in range(walk.n_features):
+        if i != j:
+            copy_row(walk, row_of_factor(walk, k, i), row_of_factor(walk, source, i))
     fill_factor(channel, walk, k, j)
     multiply_factors(walk, k)
+
+
+@apart
+def copy_feature(walk, k, source, j):
+    """Make atom k what atom ``source`` is, whose table was filled by :func:`fill_feature`."""
+    copy_numbers(walk, k, source)
+    to, of = row(walk, k), row(walk, source)
+    copy_row(walk, to, of)
+    for e in range(1 + 2 * j, 3 + 2 * j):
+        copy_row(walk, to + e * walk.n_nodes, of + e * walk.n_nodes)
+    if walk.n_features > 1:
+        copy_row(walk, row_of_factor(walk, k, j), row_of_factor(walk, source, j))
+
+
+@helper
+def copy_row(walk, to, of):
+    """Copy a row of the tables."""
+    for m in range(walk.n_nodes):
+        walk.tables[to + m] = walk.tables[of + m]
 
 
 @apart

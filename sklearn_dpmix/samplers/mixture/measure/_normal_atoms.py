@@ -9,14 +9,15 @@ from scipy.stats import norm
 from ...._base.compiled import compiled, helper
 from ...._base.numeric import HALF_LOG_2PI, LEAST_GAMMA, draw_gamma
 from ...._base.restore import require_range
+from ...._base.vector import exp_bounded
 from ._any_noise import any_noise
 from ._chart import MOVES, NARROWEST, Chart
-from ._factors import fill, fill_feature, scale_others
+from ._factors import copy_feature, fill, fill_feature, scale_others
 from ._normal_splits import merge_features, split_features
 from ._slides import rescale, slide
 from ._splits import split_or_merge
 from ._steps import FIRST, N_MOVING, add_slope, some_of_many, step_nearest
-from ._walk_atoms import NEAR, PER_FEATURE, STIFFNESS, at, row
+from ._walk_atoms import NEAR, PER_FEATURE, STIFFNESS, at, copy_atom, row
 
 N_WIDTHS = 4.0  # standard deviations of the population on either side of its mean, where most of it is
 SCALE_CURVATURE = 0.3
@@ -166,6 +167,13 @@ class NormalChart(Chart):
             fill(self.densities_by(channel), walk, k)
 
     @compiled
+    def keep_moved(self, walk, k, source):
+        if walk.fence[N_MOVING] < walk.width - 1.0:
+            copy_feature(walk, k, source, (int(walk.fence[FIRST]) - 1) // 2)
+        else:
+            copy_atom(walk, k, source)
+
+    @compiled
     def add_slope(self, walk, k, e, to, mass, scaled, block, done, n_kept, n_block):
         """Other features' factors are the same for a mean and its log variance, in whose row they wait for it."""
         g, by = row(walk, k) + e * walk.n_nodes + done, scaled
@@ -190,7 +198,7 @@ class NormalChart(Chart):
         atoms, distance, a, b = walk.atoms, 0.2, at(walk, i), at(walk, j)
         for _ in range(self.n_features):
             d, e = atoms[a + 1] - atoms[b + 1], atoms[a + 2] - atoms[b + 2]
-            distance += 2.0 * d * d / (exp(atoms[a + 2]) + exp(atoms[b + 2])) + e * e
+            distance += 2.0 * d * d / (exp_bounded(atoms[a + 2]) + exp_bounded(atoms[b + 2])) + e * e
             a += 2
             b += 2
         return 1.0 / distance

@@ -7,7 +7,7 @@ changes much of either.
 from math import exp, log, sqrt
 
 from ...._base.compiled import apart, apart_sums, helper
-from ._factors import fill_feature, times_others
+from ._factors import copy_feature, fill_feature, times_others
 from ._steps import LONGEST
 from ._walk_atoms import (
     CENTRE,
@@ -17,7 +17,6 @@ from ._walk_atoms import (
     TOTAL,
     accepts,
     at,
-    copy_atom,
     copy_numbers,
     draw_above,
     draw_level,
@@ -135,7 +134,7 @@ def slide(rng, channel, chart, walk):
     if accepts(rng, ratio):
         for k in range(n_atoms):
             if atoms[at(walk, k)] > least:
-                copy_atom(walk, k, trial + k)
+                copy_feature(walk, k, trial + k, j)
         keep_trial(walk, law[TOTAL], value)
 
 
@@ -163,7 +162,7 @@ def rescale(rng, channel, chart, walk):
     level = draw_level(rng, walk, ratio)
     value = try_three(walk, -atoms[a], k, atoms[a], trial, 0.0, k, level)
     if value > level:
-        copy_atom(walk, k, trial)
+        copy_feature(walk, k, trial, j)
         keep_trial(walk, law[TOTAL], value)
 
 

@@ -27,7 +27,6 @@ from ._walk_atoms import (
     TOTAL,
     accepts,
     at,
-    copy_atom,
     copy_numbers,
     draw_above,
     log_tilt,
@@ -336,6 +335,6 @@ def try_step(rng, channel, chart, walk, k, other):
     if log_back < -1e200 or not accepts(rng, ratio + log_back + log_way_back(walk, n, length) - log_forth):
         return False
     for c in range(size):
-        copy_atom(walk, other if c else k, trial + c)
+        chart.keep_moved(walk, other if c else k, trial + c)
     keep_trial(walk, total, value)
     return True
