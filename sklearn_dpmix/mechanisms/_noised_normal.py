@@ -10,7 +10,7 @@ Under additive noise the two numbers are the noise's densities given a record at
     g(x) = ∫_lo^hi q(x | y) f(y) dy + F(lo) q(x | lo) + (1 - F(hi)) q(x | hi).
 """
 
-from math import erfc, exp, inf, sqrt
+from math import exp, inf, sqrt
 
 import numpy as np
 
@@ -32,8 +32,7 @@ def fill_normal_laplace(nodes, x, n, low, high, b, mean, log_variance, out, firs
     bounds, and ∂²g/∂μ² = (g - f)/b².  With bounds, for x between them, records below ``low`` act on x as if they were
     spread by e^(y - low)/b: F(low) in place of A(low) = ∫_-∞^low e^((y - low)/b) f(y) dy; and likewise above.
     """
-    variance = exp(log_variance)
-    sd = sqrt(variance)
+    sd = exp(0.5 * log_variance)
     b = max(b, LEAST_NOISE * sd)
     inverse, r = 1.0 / sd, sd / b
     c, half_square, peak = 0.25 / b, 0.5 * r * r, INV_SQRT_2PI * inverse
@@ -53,16 +52,27 @@ def fill_normal_laplace(nodes, x, n, low, high, b, mean, log_variance, out, firs
         out[second + n + m] = half_square * (total - peak * e)
     if low == -inf and high == inf:
         return
-    t = max((low - mean) * inverse, -NO_BOUND)
-    below = one_sided(t, r)
-    f = peak * exp(-0.5 * t * t)
-    mass, by_scale = 0.5 * erfc(-t * SQRT_HALF) - below, 0.5 * variance / b * (f - below / b)
-    add_end(nodes, x + n, n, out, first, second, mass, -below / b, by_scale)
-    t = max((mean - high) * inverse, -NO_BOUND)
-    above = one_sided(t, r)
-    f = peak * exp(-0.5 * t * t)
-    mass, by_scale = 0.5 * erfc(-t * SQRT_HALF) - above, 0.5 * variance / b * (f - above / b)
-    add_end(nodes, x + 2 * n, n, out, first, second, mass, above / b, by_scale)
+    half = 0.5 * sd * r
+    mass, below, f = parts_below(max((low - mean) * inverse, -NO_BOUND), r)
+    mass2, above, f2 = parts_below(max((mean - high) * inverse, -NO_BOUND), r)
+    add_end(nodes, x + n, n, out, first, second, mass - below, -below / b, half * (peak * f - below / b))
+    add_end(nodes, x + 2 * n, n, out, first, second, mass2 - above, above / b, half * (peak * f2 - above / b))
+
+
+@helper
+def parts_below(t, r):
+    """P(Y < t), E[e^(r (Y - t)); Y < t] and e^(-t²/2), with Y standard normal."""
+    (mass, e), u = mass_below(t), (r - t) * SQRT_HALF
+    part = 0.5 * e * erfcx_positive(abs(u))
+    return mass, part if u >= 0.0 else exp(min(0.5 * r * r - r * t, 0.0)) - part, e
+
+
+@helper
+def mass_below(t):
+    """P(Y < t) and e^(-t²/2), with Y standard normal."""
+    e = exp_bounded(-0.5 * t * t)
+    tail = 0.5 * e * erfcx_positive(abs(t) * SQRT_HALF)
+    return tail if t < 0.0 else 1.0 - tail, e
 
 
 @helper
@@ -127,12 +137,9 @@ def mass_between(low, high, e_low, e_high):
 def add_ends(nodes, x, n, below, above, variance, out, first, second):
     """Add the atoms at both bounds: how far the lower one is above the mean, and the mean above the upper one."""
     scale = sqrt(1.0 / variance)
-    t = below * scale
-    f = INV_SQRT_2PI * scale * exp(-0.5 * t * t)
-    add_end(nodes, x + n, n, out, first, second, 0.5 * erfc(-t * SQRT_HALF), -f, -0.5 * f * t * sqrt(variance))
-    t = above * scale
-    f = INV_SQRT_2PI * scale * exp(-0.5 * t * t)
-    add_end(nodes, x + 2 * n, n, out, first, second, 0.5 * erfc(-t * SQRT_HALF), f, -0.5 * f * t * sqrt(variance))
+    (mass, f), (mass2, f2), peak = mass_below(below * scale), mass_below(above * scale), INV_SQRT_2PI * scale
+    add_end(nodes, x + n, n, out, first, second, mass, -peak * f, -0.5 * peak * f * below)
+    add_end(nodes, x + 2 * n, n, out, first, second, mass2, peak * f2, -0.5 * peak * f2 * above)
 
 
 @helper
