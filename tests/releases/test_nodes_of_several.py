@@ -136,6 +136,19 @@ def walk_of(mechanism, n=40):
     return walk, channel, chart.value()
 
 
+@pytest.mark.parametrize("n", [5, 43])
+def test_nodes_that_fill_a_register_say_nothing(n):
+    """Of 43 nodes a walk makes 48; if they had weights, it would be seen."""
+    walk, _, _ = walk_of(MECHANISMS[0], n)
+    assert walk.n_nodes == (48 if n == 43 else 5)
+    mixture = sum(walk.atoms[at(walk, k)] * walk.tables[row(walk, k) :][:n] for k in range(3))
+    expected = np.sum(np.log(mixture)) - n * log(walk.law[TOTAL])
+    assert walk.law[LOG_LIKELIHOOD] == pytest.approx(expected, rel=1e-12)
+    walk.weights[n:] = 1.0
+    refresh(walk)
+    assert (walk.law[LOG_LIKELIHOOD] != pytest.approx(expected, rel=1e-3)) == (n == 43)
+
+
 @pytest.mark.parametrize("mechanism", MECHANISMS, ids=repr)
 @pytest.mark.parametrize("j", [0, 1])
 def test_one_factor_is_as_good_as_all(mechanism, j):

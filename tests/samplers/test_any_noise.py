@@ -4,6 +4,7 @@ import gc
 
 import numpy as np
 import pytest
+from scipy.stats import norm
 from scripts import COMPILES, run, write
 
 from sklearn_dpmix._base.compiled import compiled, entry
@@ -79,6 +80,15 @@ def test_each_noise_keeps_its_own_densities():
         fill_atom(chart.seen_of(channel), chart.value(), walk)
         np.testing.assert_allclose(walk.tables[:9], expected, rtol=1e-12, atol=1e-300)
     assert len(fill_atom.overloads) == 1
+
+
+@COMPILES
+@pytest.mark.parametrize("scale", [1e-12, 1e-31, 1e-200])
+def test_next_to_no_noise_is_as_none(scale):
+    """Catches ratios of polynomials beyond where they hold: densities were multiples of the kernel's."""
+    chart, channel, walk = parts(LaplaceMechanism(scale=scale, bounds=(0, 9)))
+    fill_atom(chart.seen_of(channel), chart.value(), walk)
+    np.testing.assert_allclose(walk.tables[:3], norm.pdf(PLACES, ATOM[0], np.exp(0.5 * ATOM[1])), rtol=1e-9)
 
 
 @COMPILES
