@@ -161,7 +161,7 @@ def test_few_nodes_are_chosen_by_excursions_from_likely_populations(monkeypatch)
     def came_to():
         """Log likelihoods of where walks come to, and what the few leave out of those of their excursions' ends."""
         states, draws = sampler.ends_of_excursions(values, roaming, np.random.default_rng(0), None)
-        assert len(draws.n_atoms) == len(states) * (N_AROUND - N_AROUND // 3)
+        assert len(draws.n_atoms) == len(states) * N_AROUND
         mass = [state.mass[: state.ints[N_ATOMS]] for state in states]
         density = [
             m @ sampler.densities(values, seen, state.place[: len(m)]) / m.sum()

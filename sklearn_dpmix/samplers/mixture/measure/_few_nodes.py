@@ -31,7 +31,7 @@ N_MISSED, MOST_ATOMS = 0.01, 100  # records that a draw's smallest atoms may hol
 SCORED, N_SCORES = 3, 8  # every third draw's derivatives by masses are looked at, of its largest atoms
 OF_MASS = 0.1  # share of an atom's mass that a derivative stands for
 N_ROUNDS = 4  # of choosing, at most
-N_STARTS, N_AROUND = 4, 75  # walks in between, and the excursions of each
+N_STARTS, N_AROUND, N_BEFORE = 4, 50, 25  # walks in between, excursions of each, and others where they begin
 LEAST_APART, WORK_APART = 2, 4000  # sweeps between excursions, and nodes times features for each
 EXCURSION, MOVES_BETWEEN = 120, 1.0  # moves for each of these sweeps, and in each of them, over all nodes
 A_DRAW = 1.5  # excursions that a draw should take
@@ -99,6 +99,7 @@ class ChoiceOfFew:
         The ends are those not taken, too: they show what is wrong with the few.  A run that never looked at all nodes
         would come to populations for which the few do not stand, and stay there.
         """
+        n_before = N_BEFORE if states is None else 0
         if states is None:
             states = [self.init(values, seen, None, None, rng) for _ in range(N_STARTS)]
         states, over, found = [with_room(state) for state in states], (seen.compiled(), seen.few.compiled()), []
@@ -106,8 +107,8 @@ class ChoiceOfFew:
             walk, few = seen.walk(state), seen.few.walk(state)
             draws, filled = new_draws(N_AROUND, N_AROUND * most_rows(few), seen.chart, False), np.zeros(2, np.int64)
             self.roam(values, seen, over[0], walk, rng, 0)
-            for i in range(N_AROUND):
-                self.go_far(values, seen, over, walk, few, rng, (draws, filled) if i >= N_AROUND // 3 else None)
+            for i in range(n_before + N_AROUND):
+                self.go_far(values, seen, over, walk, few, rng, (draws, filled) if i >= n_before else None)
             write_back(walk, state)
             found.append([*(part[: filled[0]] for part in draws[:3]), *(part[: filled[1]] for part in draws[3:5])])
         return states, Draws(*map(np.concatenate, zip(*found, strict=True)))
