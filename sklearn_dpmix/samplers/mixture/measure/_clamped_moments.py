@@ -19,7 +19,7 @@ SIDE = 4  # of a block of moments, by which loops go; moments for derivatives ar
 ENDS = 6.4  # of the integral over t
 STEP = 0.99  # ... where its integrand is as smooth as the normal density: leaves out e^-20
 MOST_SHARED = 1.0 - 1e-5  # in place of a larger |ρ|
-BLOCK = 16  # steps at once
+BLOCK = 16  # steps at once: loops of a known length
 NEAR_BOUND = 6.5  # standard deviations from a bound to a mean, beyond which it does not matter
 WIDE = 0.8  # standard deviation in units of the noise's, from which on moments are by Gauss's rule
 N_GAUSS = 48
@@ -73,15 +73,15 @@ def fill_sums(chart):
                 t = (block * BLOCK + m) * step - ENDS
                 line[WEIGHT, m] = step * INV_SQRT_2PI * exp_bounded(-0.5 * t * t)
                 line[MEAN, m] = mean + slope * t
-            cut(chart, BLOCK, bends[j], mean, sqrt(1.0 - share) * sd)
-            fill_inside(chart, BLOCK, sqrt(1.0 - share) * sd)
-            fill_moments(chart, BLOCK, chart.left if j == 0 else chart.right)
+            cut(chart, bends[j], mean, sqrt(1.0 - share) * sd)
+            fill_inside(chart, sqrt(1.0 - share) * sd)
+            fill_moments(chart, chart.left if j == 0 else chart.right)
         for i in range(0, size, SIDE):
             for j in range(0, size - i, SIDE):
-                add_products(chart, BLOCK, i, j, 0, i, j)
+                add_products(chart, i, j, 0, i, j)
         for p in range(1, len(PAIRS)):
             of_first, of_second = PAIRS[p]
-            add_products(chart, BLOCK, begin(size, of_first), begin(size, of_second), p, 0, 0)
+            add_products(chart, begin(size, of_first), begin(size, of_second), p, 0, 0)
 
 
 @helper
@@ -98,7 +98,7 @@ def is_near_bound(chart, j, sd):
 
 
 @apart_sums
-def cut(chart, n, is_near, centre, sd):
+def cut(chart, is_near, centre, sd):
     """The masses between the bounds and beyond, and densities there, of one feature for all its means."""
     line, inside, inverse = chart.line, chart.inside, 1.0 / sd
     if not is_near:
@@ -124,7 +124,7 @@ def cut(chart, n, is_near, centre, sd):
 
 
 @apart_sums
-def fill_inside(chart, n, sd):
+def fill_inside(chart, sd):
     """A_r = E[T_r(y); -1 < y < 1] of one feature for all its means, and the same of its slope, B_r.
 
     A_(r+1) = 2 (m A_r + s² B_r - s² [T_r φ/s]) - A_(r-1), B_r = r V_(r-1), V_r = 2 A_r + V_(r-2) (of the second kind),
@@ -164,7 +164,7 @@ def fill_inside(chart, n, sd):
 
 
 @apart_sums
-def fill_moments(chart, n, moments):
+def fill_moments(chart, moments):
     """Moments of T, and their first and second derivatives by the mean of x, in units of y.
 
     The second has what the slope ± r² is at the bounds: there it jumps to zero.
@@ -184,7 +184,7 @@ def fill_moments(chart, n, moments):
 
 
 @apart_sums
-def add_products(chart, n, x, y, p, i, j):
+def add_products(chart, x, y, p, i, j):
     """Add to ``sums`` the products of four moments of the first feature, and four of the second."""
     line, left, right, to = chart.line, chart.left, chart.right, chart.sums
     a0 = a1 = a2 = a3 = b0 = b1 = b2 = b3 = c0 = c1 = c2 = c3 = d0 = d1 = d2 = d3 = 0.0

@@ -70,15 +70,8 @@ def try_replaced(walk, k, other, by, total, outside):
     And with so much more mass outside.  The mixture is written into ``trial``; as for ``try_sum``, -1e300 if it lost
     digits.
     """
-    weights, mix, trial, tables, atoms, value, n_lost = (
-        walk.weights,
-        walk.mix,
-        walk.trial,
-        walk.tables,
-        walk.atoms,
-        0.0,
-        0.0,
-    )
+    weights, mix, trial, tables, atoms = walk.weights, walk.mix, walk.trial, walk.tables, walk.atoms
+    value = n_lost = 0.0
     less, more, g, h = atoms[at(walk, k)], atoms[at(walk, by)], row(walk, k), row(walk, by)
     if other == k:
         for m in range(walk.n_nodes):

@@ -27,6 +27,7 @@ from ._walk_atoms import (
 from ._walk_likelihood import refresh_stale, with_digits
 
 MAX_ATOMS = 2**14
+LINE = 8  # numbers in a line of the cache, and in a register
 
 
 class MeasureState(NamedTuple):
@@ -175,9 +176,6 @@ class Walk(Component):
     def is_lost(self, density):
         """Whether a mixture with these densities has no usable likelihood."""
         return False
-
-
-LINE = 8  # numbers in a line of the cache, and in a register
 
 
 def rounded_up(nodes, lookup):
