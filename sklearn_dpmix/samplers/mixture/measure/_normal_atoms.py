@@ -178,8 +178,9 @@ class NormalChart(Chart):
         """Other features' factors are the same for a mean and its log variance, in whose row they wait for it."""
         g, by = row(walk, k) + e * walk.n_nodes + done, scaled
         if self.n_features > 1:
-            by = to + block if e % 2 == 1 else to
-            if e % 2 == 1:
+            by = to
+            if e % 2 == 1:  # a mean's
+                by = to + block
                 scale_others(walk, by, scaled, k, e // 2, done, n_block)
         return add_slope(walk, walk.tables, g, to, mass, by, done, n_kept, n_block)
 

@@ -16,6 +16,7 @@ from ._walk_atoms import (
     CUT,
     LARGEST,
     LARGEST_OUTSIDE,
+    LINE,
     LOG_LIKELIHOOD,
     N_ATOMS,
     OUTSIDE,
@@ -109,7 +110,7 @@ def some_of_many(walk):
     """Nodes at a time, and how many of these the metric is of, which says but how long steps are."""
     block = min(CHUNK, walk.n_nodes)
     n_of_block = min(block, block * ENOUGH // walk.n_nodes)
-    return block, max(LEAST_OF_CHUNK, n_of_block // 8 * 8)
+    return block, max(LEAST_OF_CHUNK, n_of_block // LINE * LINE)
 
 
 @apart_sums

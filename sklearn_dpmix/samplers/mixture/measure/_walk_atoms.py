@@ -21,6 +21,7 @@ CENTRE, REACH, NEAR = range(3)
 TILT = 20.0
 LARGEST = 20.0  # of an atom's J: more has probability e^-300
 LARGEST_OUTSIDE = 1e12
+LINE = 8  # numbers in a line of the cache, and in a register: nodes and tables are laid out by these
 DUST_RANGE = 6.6  # the dust's atoms are from the cut down to e^-6.6 of it
 
 

@@ -71,22 +71,17 @@ def try_replaced(walk, k, other, by, total, outside):
     digits.
     """
     weights, mix, trial, tables, atoms = walk.weights, walk.mix, walk.trial, walk.tables, walk.atoms
-    value = n_lost = 0.0
     less, more, g, h = atoms[at(walk, k)], atoms[at(walk, by)], row(walk, k), row(walk, by)
-    if other == k:
-        for m in range(walk.n_nodes):
-            density = mix[m] - less * tables[g + m] + more * tables[h + m] + outside * walk.outside[m]
-            trial[m] = density
-            value += log_term(weights[m], density)
-            n_lost += 1.0 if min(density, mix[m]) < FAR * max(density, mix[m]) else 0.0
-    else:
+    less2 = more2 = value = n_lost = 0.0
+    g2, h2 = g, h
+    if other != k:
         less2, more2, g2, h2 = atoms[at(walk, other)], atoms[at(walk, by + 1)], row(walk, other), row(walk, by + 1)
-        for m in range(walk.n_nodes):
-            density = mix[m] - less * tables[g + m] + more * tables[h + m] + outside * walk.outside[m]
-            density += more2 * tables[h2 + m] - less2 * tables[g2 + m]
-            trial[m] = density
-            value += log_term(weights[m], density)
-            n_lost += 1.0 if min(density, mix[m]) < FAR * max(density, mix[m]) else 0.0
+    for m in range(walk.n_nodes):
+        density = mix[m] - less * tables[g + m] + more * tables[h + m] + outside * walk.outside[m]
+        density += more2 * tables[h2 + m] - less2 * tables[g2 + m]
+        trial[m] = density
+        value += log_term(weights[m], density)
+        n_lost += 1.0 if min(density, mix[m]) < FAR * max(density, mix[m]) else 0.0
     if n_lost > 0.0 or walk.is_lost(trial):
         return -1e300
     return value - walk.law[N_RECORDS] * log(total + walk.law[OUTSIDE])

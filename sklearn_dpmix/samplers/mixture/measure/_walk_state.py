@@ -17,6 +17,7 @@ from ._walk_atoms import (
     BY_RESIDUALS,
     CONCENTRATION,
     LARGEST_OUTSIDE,
+    LINE,
     N_ATOMS,
     N_DUST,
     N_SWEEPS,
@@ -27,7 +28,6 @@ from ._walk_atoms import (
 from ._walk_likelihood import refresh_stale, with_digits
 
 MAX_ATOMS = 2**14
-LINE = 8  # numbers in a line of the cache, and in a register
 
 
 class MeasureState(NamedTuple):
