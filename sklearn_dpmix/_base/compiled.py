@@ -299,7 +299,7 @@ def _value_class(owner, methods):
 
 @cache
 def _first_with(owner, methods):
-    """The ancestor whose compiled methods are all of a class: what changes none of them shares its code."""
+    """The oldest ancestor with all compiled methods of a class: subclasses that change none share its code."""
     for base in reversed(owner.__mro__) if methods else ():
         if all(inspect.getattr_static(base, name, None) is method for name, method in methods):
             return base

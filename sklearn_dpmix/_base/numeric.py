@@ -341,4 +341,4 @@ def draw_weighted(rng, weights, first, size, total):
 @helper
 def log1p_exp(u):
     """log(1 + e^u)."""
-    return u + math.log1p(math.exp(-u)) if u > 0.0 else math.log1p(math.exp(u))
+    return max(u, 0.0) + math.log1p(math.exp(-abs(u)))

@@ -37,6 +37,14 @@ def refuse_class(name, value):
         raise TypeError(f"{name} must be an object, got the class {value.__name__}: pass {name}={value.__name__}(...)")
 
 
+def check_responses(estimator, y, n):
+    """Return responses as floats, one per row of X."""
+    y = check_array(y, dtype=np.float64, ensure_2d=False, input_name="y", estimator=estimator)
+    if y.shape != (n,):
+        raise ValueError(f"y must have shape ({n},), one response per row of X, got {y.shape}")
+    return y
+
+
 def has_masked(value):
     """Whether a value is a masked array that hides an entry."""
     return isinstance(value, np.ma.MaskedArray) and bool(np.ma.is_masked(value))
@@ -252,7 +260,7 @@ def positive_number(name, value):
     """Return one positive number as a float."""
     number = numbers(value)
     if number is not None and number.ndim:
-        raise ValueError(f"{name} must be one number for the whole release, got {name}={value!r}")
+        raise ValueError(f"{name} must be one number, not an array, got {name}={value!r}")
     if number is None or not 0.0 < number < np.inf:
         raise ValueError(f"{name} must be positive and finite, got {name}={value!r}")
     return float(number)
@@ -299,6 +307,6 @@ def finite_scale(mechanism, name, scale):
     if not np.all((scale >= SMALLEST_NORMAL) & np.isfinite(scale)):
         raise ValueError(
             f"{type(mechanism).__name__} with {name}={getattr(mechanism, name)!r} needs noise that floating point "
-            f"cannot hold: choose a {name} closer to 1"
+            f"cannot hold: choose {name} closer to 1"
         )
     return scale if np.ndim(scale) else float(scale)

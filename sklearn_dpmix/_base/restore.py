@@ -17,23 +17,19 @@ def require(holds, name, words):
         raise ValueError(f"its {name} {words}")
 
 
-def check_layout(fresh, found):
-    """Raise unless the arrays of two NamedTuples have the same types and shapes.  Text may be longer or shorter."""
+def same_layout(fresh, found):
+    """Return ``found`` with its arrays in memory as those of ``fresh`` are, and the scratch of ``fresh``.
+
+    Raises ValueError unless the arrays of both have the same types and shapes; text may be longer or shorter.
+    """
+    arrays = {}
     require(type(fresh) is type(found), "state", f"is a {type(found).__name__}, not a {type(fresh).__name__}")
     for name, one, other in zip(fresh._fields, fresh, found, strict=True):
         one, other = np.asarray(one), np.asarray(other)
         is_text = one.dtype.kind in "SU" and one.dtype.kind == other.dtype.kind
         require(is_text or one.dtype == other.dtype, name, f"is of type {other.dtype}, not {one.dtype}")
         require(one.shape == other.shape, name, f"has shape {other.shape}, not {one.shape}")
-
-
-def same_layout(fresh, found):
-    """Return ``found``, checked, with its arrays in memory as those of ``fresh`` are, and the scratch of ``fresh``."""
-    check_layout(fresh, found)
-    arrays = {
-        name: np.asarray(other, order="C" if np.asarray(one).flags.c_contiguous else "F")
-        for name, one, other in zip(fresh._fields, fresh, found, strict=True)
-    }
+        arrays[name] = np.asarray(other, order="C" if one.flags.c_contiguous else "F")
     if SCRATCH in arrays:
         arrays[SCRATCH] = np.array(getattr(fresh, SCRATCH))
     return type(found)(**arrays)

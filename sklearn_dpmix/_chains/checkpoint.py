@@ -103,7 +103,7 @@ class Checkpoint:
         chains, kept, n_done, aim, pace = [], [], header["n_done"], header["aim"], Pace(*header["pace"])
         numbers = n_done, *pace, *(() if aim is None else (aim,))
         if not all(type(number) is int and abs(number) < 2**62 for number in numbers) or min(n_done, aim or 0) < 0:
-            raise ValueError(f"it says {numbers!r} sweeps or draws")
+            raise ValueError(f"its numbers of sweeps or draws are impossible: {numbers!r}")
         for c, rng_state in enumerate(header["rng_states"]):
             np.random.PCG64().state = rng_state  # raises for what is none
             chains.append(Chain(state(*(arrays[f"state/{c}/{name}"] for name in state._fields)), rng_state))

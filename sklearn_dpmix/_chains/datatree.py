@@ -60,7 +60,7 @@ class Contents:
         return None
 
     def log_likelihood(self, chosen):
-        self._refuse("log_likelihood", "they are draws given confidential records, which are not kept")
+        self._refuse("log_likelihood", "its draws are given confidential records, which are not kept")
 
     def predictive(self, chosen, rng):
         self._refuse("posterior_predictive", "there is no release to replicate")

@@ -41,7 +41,7 @@ class Progress:
         return self
 
     def goes_on_to(self, total):
-        """There is more to do than was known, if it was known."""
+        """Raise the total; one that was never known stays unknown."""
         if self.total is not None:
             self.total = total
             if self.bar is not None:

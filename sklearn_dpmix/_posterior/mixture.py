@@ -186,12 +186,6 @@ def log_sum_in(top, total, value):
 
 
 @helper
-def log_base(kernel, X, p):
-    """Log density of point p under the base measure; 0 if that has no closed form."""
-    return kernel.log_base_record(X, p) if kernel.has_base_predictive() else 0.0
-
-
-@helper
 def add_density(kernel, first, last, log_weights, theta, x, size, values, sums):
     """Add the atoms ``first:last`` at the points x[j, :size] to ``sums``, feature by feature: such loops vectorise."""
     for h in range(first, last):
@@ -216,7 +210,7 @@ def mixture_density(kernel, start, log_weights, theta, X, table, column, x, valu
     for a in range(0, X.shape[0], POINTS):
         size = min(POINTS, X.shape[0] - a)
         for p in range(size):
-            base[p] = exp_bounded(min(log_base(kernel, X, a + p), 709.0)) if kernel.has_base_predictive() else 0.0
+            base[p] = exp_bounded(min(kernel.log_base_record(X, a + p), 709.0)) if kernel.has_base_predictive() else 0.0
             for j in range(kernel.n_features):
                 x[j, p] = X[a + p, j]
         for t in range(start.size - 1):
@@ -240,7 +234,7 @@ def mixture_log_predictive(kernel, start, log_weights, theta, X):
     for a in range(0, X.shape[0], POINTS):
         size = min(POINTS, X.shape[0] - a)
         for p in range(size):
-            sums[p] = rest * exp(log_base(kernel, X, a + p)) if kernel.has_base_predictive() else 0.0
+            sums[p] = rest * exp(kernel.log_base_record(X, a + p)) if kernel.has_base_predictive() else 0.0
             for j in range(kernel.n_features):
                 x[j, p] = X[a + p, j]
         for t in range(n_draws):
@@ -256,7 +250,7 @@ def mixture_log_predictive(kernel, start, log_weights, theta, X):
 @helper
 def log_predictive_at(kernel, start, log_weights, theta, X, p):
     """The log predictive density at one point far from everything, without underflow."""
-    top, total, base = -inf, 0.0, log_base(kernel, X, p)
+    top, total, base = -inf, 0.0, kernel.log_base_record(X, p)
     x, values = np.empty((X.shape[1], 1)), np.empty(1)
     for j in range(kernel.n_features):
         x[j, 0] = X[p, j]

@@ -47,8 +47,7 @@ def enter_labelled(model, state):
     for i in range(state.labels.size):
         k = state.labels[i]
         if k != UNPLACED:
-            model.shift(state.table, i, k, 1)
-            state.size[k] += 1
+            put(model, state, i, k, 1)
             n_clusters = max(n_clusters, k + 1)
     return n_clusters
 

@@ -92,10 +92,7 @@ def release_log_density(draws, releases, one_law=False):
         if has_marginal:
             score = partial(mean_density(releases._replace(Z=Z)), start, log_weights, theta)
         else:
-
-            def score(rows):
-                return mean_channel(channel, kernel, Z, rows, records)
-
+            score = partial(mean_channel, channel, kernel, Z, records)
         size = 256 if releases.noised is None else 8 * POINTS
         chunks = in_chunks(lambda rows: score(np.arange(rows.start, rows.stop)), len(Z), size, releases.n_jobs)
         return np.concatenate(chunks)
@@ -192,7 +189,7 @@ def mix_noised(channel, nodes, weights, theta, density):
 
 
 @entry
-def mean_channel(channel, kernel, Z, rows, records):
+def mean_channel(channel, kernel, Z, records, rows):
     """Mean log density of releases if g has no closed form, from posterior predictive records."""
     result = np.empty(rows.size)
     for r in range(rows.size):

@@ -100,14 +100,6 @@ def predictive_moments(mean, variance):
     return np.array([mean.mean(axis=0), variance.mean(axis=0) + mean.var(axis=0)])
 
 
-def joint_law(theta, d):
-    """Means (n_atoms, d) and lower factors of covariances (n_atoms, d, d): of ``MultivariateNormalKernel``'s θ."""
-    root = np.zeros((len(theta), d, d))
-    rows, columns = np.tril_indices(d)
-    root[:, rows, columns] = theta[:, 4 * d + d * (d + 1) // 2 : 4 * d + d * (d + 1)]
-    return theta[:, 0 : 4 * d : 4], root
-
-
 def regression(theta, d, noise_variance=0.0):
     """Regression of y on x plus independent noise in each atom.
 
@@ -118,7 +110,8 @@ def regression(theta, d, noise_variance=0.0):
     inverse : ndarray of shape (n_atoms, d - 1, d - 1)
         Inverse of the lower factor of the covariance of x plus noise.
     """
-    mean, root = joint_law(theta, d)
+    mean, root = theta[:, 0 : 4 * d : 4], np.zeros((len(theta), d, d))  # of ``MultivariateNormalKernel``'s θ
+    root[:, *np.tril_indices(d)] = theta[:, 4 * d + d * (d + 1) // 2 : 4 * d + d * (d + 1)]
     of_x, of_y = root[:, :-1, :-1], root[:, -1, :-1]
     total = of_x @ np.swapaxes(of_x, 1, 2) + noise_variance * np.eye(d - 1)
     factor = np.linalg.cholesky(total) if noise_variance else of_x

@@ -10,7 +10,7 @@ from ..mechanisms import NoNoise
 from .nodes import FEW, Nodes
 from .summary import ReleaseSummary
 
-CHUNK = 2**18  # records processed together, which bounds the memory of what is kept of each
+CHUNK = 2**18  # records handled at a time, so that temporary arrays stay small
 FINER = 8.0  # narrow cells of a summary in the width of cells that nodes are asked for
 MOST_ROUNDS = 50  # of weights for records of unequal noise
 ODD = 0.01  # share of the records, the lowest or the highest, that may be errors or from elsewhere
@@ -29,7 +29,7 @@ class Release:
         self.channel = NoNoise() if mechanism is None else mechanism
         self.n_features = self.channel.n_features(Z.shape[1])
         self.n_records = len(Z)
-        self._summary, self._has_least = None, False  # whether narrower cells of it would be too many
+        self._summary, self._is_narrowest = None, False  # whether its cells are as narrow as they may be
 
     @cached_property
     def spread(self):
@@ -51,9 +51,9 @@ class Release:
         if self._summary is None:
             self._summary = self._summarised(None)
         wanted = width / FINER
-        if not self._has_least and (self._summary.cell_width or 0.0) > wanted:
+        if not self._is_narrowest and (self._summary.cell_width or 0.0) > wanted:
             self._summary = self._summarised(wanted)
-            self._has_least = self._summary.cell_width > wanted
+            self._is_narrowest = self._summary.cell_width > wanted
         return self._summary.nodes()
 
     @cached_property
@@ -86,7 +86,7 @@ class Release:
 
     def narrowest(self):
         """Width of the narrowest cells for which :meth:`nodes` are as good as the records."""
-        return FINER * self._summary.cell_width if self._has_least else 0.0
+        return FINER * self._summary.cell_width if self._is_narrowest else 0.0
 
     def narrow_nodes(self):
         """Nodes of the cells, and rules of one node less: their difference bounds what the first leave out.
@@ -97,18 +97,7 @@ class Release:
 
     def centre(self):
         """About the median of the confidential records, by feature: (1, n_features)."""
-        if self._summary is None or self.n_records <= CHUNK:
-            return np.median(self.guess(), axis=0, keepdims=True)
-        return self._centre_of_nodes()
-
-    def _centre_of_nodes(self):
-        """The same of the nodes: the release's median, shrunk as in :meth:`guess`."""
-        places, weights = self._summary.nodes()
-        median = places[np.searchsorted(np.cumsum(weights), 0.5 * self.n_records)]
-        centre, variance = self.moments()
-        mean, spread, _ = self.spread
-        shrink = np.sqrt(np.divide(variance, spread, out=np.ones(1), where=spread > 0))
-        return ((median - mean) * np.minimum(shrink, 1.0) + centre)[None]
+        return np.median(self.guess(), axis=0, keepdims=True)
 
     def noise_variance(self):
         """Mean variance of the noise on a feature, 0 where it is unknown."""

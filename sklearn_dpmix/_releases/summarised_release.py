@@ -12,7 +12,7 @@ class SummarisedRelease(Release):
     """The same as :class:`Release`, as far as a summary says it."""
 
     def __init__(self, summary, mechanism, n_all=None):
-        self._summary, self._has_least = summary, summary.n_records > FEW
+        self._summary, self._is_narrowest = summary, summary.n_records > FEW
         self.n_all = n_all
         self.mechanism = self.channel = mechanism
         self.n_features, self.n_records = 1, summary.n_records
@@ -63,7 +63,13 @@ class SummarisedRelease(Release):
         return moved
 
     def centre(self):
-        return self._centre_of_nodes()
+        """The same of the nodes: the release's median, shrunk as in :meth:`Release.guess`."""
+        places, weights = self._summary.nodes()
+        median = places[np.searchsorted(np.cumsum(weights), 0.5 * self.n_records)]
+        centre, variance = self.moments()
+        mean, spread, _ = self.spread
+        shrink = np.sqrt(np.divide(variance, spread, out=np.ones(1), where=spread > 0))
+        return ((median - mean) * np.minimum(shrink, 1.0) + centre)[None]
 
     def farthest(self, bounds):
         """As for records, from the smallest and the largest one."""
