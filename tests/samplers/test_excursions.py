@@ -7,10 +7,12 @@ import pytest
 import test_exact
 from scipy.stats import norm
 from sklearn.base import clone
-from statistical import Disagreement
+from statistical import Disagreement, assert_means_agree
 
 from sklearn_dpmix import PrivateDPMixture
+from sklearn_dpmix.kernels import NormalKernel
 from sklearn_dpmix.mechanisms import GaussianMechanism, LaplaceMechanism
+from sklearn_dpmix.mixings import DirichletProcess
 from sklearn_dpmix.samplers import MixingMeasure
 from sklearn_dpmix.samplers.mixture.measure import _compressed, _few_nodes
 from sklearn_dpmix.samplers.mixture.measure._compressed import Compressed
@@ -27,7 +29,7 @@ from sklearn_dpmix.samplers.mixture.measure._few_nodes import (
     functions_of,
     left_out,
 )
-from sklearn_dpmix.samplers.mixture.measure._walk_atoms import N_ATOMS, N_MOVES
+from sklearn_dpmix.samplers.mixture.measure._walk_atoms import IS_EXCURSION, N_ATOMS, N_MOVES, N_RECORDS, PER_FEATURE
 from sklearn_dpmix.samplers.mixture.measure._walk_state import new_state
 
 # --- against all partitions, compiled --------------------------------------------------------------------------------
@@ -77,6 +79,55 @@ def test_without_a_look_at_all_records_it_is_not(setting, monkeypatch):
     with pytest.raises(Disagreement):
         for seed, (d, name) in enumerate(CASES):
             test_exact.check("mixing measure", "laplace", d, name, seed=seed, sampler=GoesFar())
+
+
+class GoesBlind(MixingMeasure):
+    """Excursions over nodes without weight, to where the prior leads."""
+
+    def summarise(self, values, Z, release):
+        seen = super().summarise(values, Z, release)
+        few = seen.of_few(np.arange(len(seen.weights)), np.zeros(len(seen.weights)), 60)
+        few.law[N_RECORDS] = 0.0
+        return seen.with_excursions(few, 1, 0.0)
+
+
+@pytest.mark.nightly
+def test_excursions_are_as_likely_backwards(monkeypatch):
+    """Catches small masses drawn anew after the moves only: concentrations were 5 % too small."""
+    model = PrivateDPMixture(
+        LaplaceMechanism(scale=1.0, bounds=(-20, 20)), kernel=NormalKernel(0.0, 0.2, 3.0, 3.0),
+        mixing=DirichletProcess(None, (2.0, 1.0)), sampler=MixingMeasure(n_moves=40), n_draws=20_000, random_state=1,
+    )  # fmt: skip
+    Z = [[-6.0], [-1.0], [4.0], [9.0]]
+    means = [clone(model).set_params(sampler=s).fit(Z).concentration_draws_ for s in (model.sampler, GoesBlind(40))]
+    assert_means_agree(*means)
+    monkeypatch.setattr(Compressed, "with_excursions", lambda *args: as_if_at_home(own(*args)))
+    twin = clone(model).set_params(sampler=GoesBlind(40)).fit(Z).concentration_draws_
+    with pytest.raises(Disagreement):
+        assert_means_agree(means[0], twin)
+
+
+own = Compressed.with_excursions
+
+
+def as_if_at_home(seen):
+    seen.few.law[IS_EXCURSION] = 0.0
+    return seen
+
+
+def test_half_of_all_excursions_begin_with_small_masses():
+    calls, rng = [], np.random.default_rng(0)
+    masses = SimpleNamespace(renew=lambda *args: calls.append("renew"))
+    sampler = SimpleNamespace(move_often=lambda *args: calls.append("move"))
+    walk = SimpleNamespace(law=np.zeros(PER_FEATURE), masses=masses)
+    for is_excursion in (0.0, 1.0):
+        walk.law[IS_EXCURSION] = is_excursion
+        calls.clear()
+        for _ in range(400):
+            MixingMeasure.sweep(sampler, None, None, walk, rng)
+        first = calls[::2].count("renew")
+        assert all(sorted(both) == ["move", "renew"] for both in zip(calls[::2], calls[1::2], strict=True))
+        assert (140 < first < 260) if is_excursion else first == 0
 
 
 # --- which nodes, and the estimator ----------------------------------------------------------------------------------

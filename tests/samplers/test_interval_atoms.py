@@ -419,3 +419,12 @@ def test_what_it_does_not_take():
         PrivateDPMixture(
             LaplaceMechanism(epsilon=10.0, bounds=(0, 1), released_above=0.1), kernel="beta", **parameters
         ).fit(Z[:, :1] + 1.0)
+
+
+def test_beta_atoms_stay_within_the_shapes_of_the_prior():
+    """Catches places near an atom that nobody compared with them: a checkpoint with such an atom was refused."""
+    kernel, mechanism = BetaKernel(0.3, 0.3, bounds=(0, 1)), LaplaceMechanism(scale=1.0, bounds=(0, 1))
+    model = PrivateDPMixture(mechanism, kernel=kernel, sampler=MixingMeasure(n_moves=100), n_chains=1, n_draws=4000)
+    model.set_params(n_warmup=50, random_state=1).fit([[0.1], [0.4], [0.5], [0.9], [0.02]])
+    shapes = model._draws_.flat.theta[:, :2]
+    assert shapes.min() >= 1e-3 * (1.0 - 1e-9) and shapes.max() <= 1e6 * (1.0 + 1e-9)

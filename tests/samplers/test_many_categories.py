@@ -1,11 +1,13 @@
 """One question with many categories, whose shares move along one direction at a time."""
 
 from itertools import product
+from types import SimpleNamespace
 
 import numpy as np
 import pytest
 from grid_oracle import noncompliance_posterior
-from scipy.stats import chi2
+from scipy.special import logsumexp
+from scipy.stats import chi2, norm
 from statistical import Disagreement, assert_mean_close, assert_pmf_close, effective_sample_size
 
 from sklearn_dpmix import PrivateDPMixture
@@ -14,6 +16,7 @@ from sklearn_dpmix.mechanisms import FiniteChannelMechanism, RandomizedResponseM
 from sklearn_dpmix.mixings import DirichletProcess
 from sklearn_dpmix.samplers import MixingMeasure
 from sklearn_dpmix.samplers.mixture.measure import _which_chart
+from sklearn_dpmix.samplers.mixture.measure._parts import log_far_density
 from sklearn_dpmix.samplers.mixture.measure._ways import main_axes
 
 K = 8
@@ -141,3 +144,33 @@ def test_labels_of_many_answers_are_those_of_each():
     mechanism, Z = of_eight(70_000)
     model = fitted(mechanism, Z, DirichletProcess(1.0), 1.0, n_draws=20, n_chains=1)
     np.testing.assert_array_equal(model.labels_, model.predict(Z))
+
+
+@pytest.mark.parametrize("n_coordinates", [2, 480, 900])
+def test_density_of_a_part_in_hundreds_of_coordinates(n_coordinates):
+    """Catches densities that leave floating point: with 300 categories atoms were joined whatever the prior says."""
+    rng, near = np.random.default_rng(0), 0.8
+    base = norm(1.0, 2.0)
+    for spread in (0.01, 0.3, 1.0, 5.0):
+        one = rng.standard_normal(n_coordinates)
+        other = one + spread * near * rng.standard_normal(n_coordinates)
+        of_base = base.logpdf(other).sum()
+        chart = SimpleNamespace(near=lambda walk, e: near, log_base=lambda walk, h, value=of_base: value)
+        atoms = np.concatenate([[1.0], one, [1.0], other])
+        walk = SimpleNamespace(width=1 + n_coordinates, atoms=atoms)
+        near_it = [norm(one, width * near).logpdf(other).sum() for width in (1.0, 0.25)]
+        expected = logsumexp([of_base, *near_it], b=[0.5, 0.25, 0.25])
+        assert log_far_density(chart, walk, 0, 1) == pytest.approx(expected, rel=1e-12)
+
+
+@pytest.mark.slow
+def test_answers_of_hundreds_of_categories_that_say_nothing_leave_the_prior():
+    n, alpha = 60, 2.0
+    Z = np.random.default_rng(0).integers(0, 300, (n, 1))
+    mechanism = RandomizedResponseMechanism(epsilon=1e-3, n_categories=300)
+    kernel, sampler = CategoricalKernel(alpha=0.1), MixingMeasure(n_moves=20)
+    model = PrivateDPMixture(
+        mechanism, kernel=kernel, mixing=DirichletProcess(alpha), sampler=sampler, n_warmup=400, n_draws=1500,
+        random_state=0,
+    ).fit(Z)  # fmt: skip
+    assert_mean_close(model.n_clusters_draws_, np.sum(alpha / (alpha + np.arange(n))), min_ess=100, what="clusters")

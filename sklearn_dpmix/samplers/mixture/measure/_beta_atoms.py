@@ -11,7 +11,7 @@ from ...._base.restore import require_range
 from ...._base.table import padded
 from ...._base.vector import exp_bounded
 from ._chart import Chart
-from ._interval import Spots, at_record, grid, noise_of, table
+from ._interval import Spots, at_record, grid
 from ._on_interval import CELL, MARGIN, InBins, OnInterval
 from ._steps import step_above
 from ._walk_atoms import at, row
@@ -61,11 +61,8 @@ class BetaChart(OnInterval, Chart):
         high = self.low + self.width
         return (self.low, *(self.low + near[::-1]), *(high - near), high)
 
-    def lookup(self, mechanism, places, *scales):
-        noise = noise_of(mechanism, places[0], self.low, self.width, *scales)
-        inner = table(noise, self.low + self.width * self.grid.edges)
-        ends = (0.0, self.end, 1.0, 1.0 - self.end)
-        return padded(np.concatenate([inner, [at_record(noise, self.low + self.width * u) for u in ends]]))
+    def other_rows(self, noise):
+        return [at_record(noise, self.low + self.width * u) for u in (0.0, self.end, 1.0, 1.0 - self.end)]
 
     def n_coordinates(self):
         return 2

@@ -9,7 +9,7 @@ from ...._base.restore import require_range
 from ._chart import Chart
 from ._gamma_shares import log_gammas
 from ._outside import move_outside
-from ._trades import trade_often
+from ._trades import N_TRADES, trade
 from ._walk_atoms import CUT, N_ATOMS, OUTSIDE, TOTAL, at, copy_atom, draw_level, log_one_more, remove, row
 from ._walk_likelihood import keep_trial, try_three
 
@@ -65,13 +65,9 @@ class CategoricalChart(Chart):
 
     @compiled
     def draw_base(self, rng, walk, k):
+        shape, a = self.kernel.concentration, at(walk, k)
         for c in range(1, walk.width):
-            walk.atoms[at(walk, k) + c] = self.draw_coordinate(rng)
-
-    @compiled
-    def draw_coordinate(self, rng):
-        shape = self.kernel.concentration
-        return log(rng.standard_gamma(shape + 1.0)) + log(1.0 - rng.random()) / shape
+            walk.atoms[a + c] = log(rng.standard_gamma(shape + 1.0)) + log(1.0 - rng.random()) / shape
 
     @compiled
     def add_prior(self, walk, a, i):
@@ -125,7 +121,8 @@ class CategoricalChart(Chart):
     def slide(self, rng, channel, walk):
         if walk.law[OUTSIDE] > 0.0:
             move_outside(rng, walk)
-            trade_often(rng, channel, self, walk)
+            for _ in range(N_TRADES):
+                trade(rng, channel, self, walk)
 
 
 @apart

@@ -60,7 +60,7 @@ class Chart(Component):
     keeps_records = False
     #: sweeps that one independent draw may take, by the trial run; else a sweep gets more moves
     worth = 2.5
-    #: as many times as many moves an excursion may get where draws follow each other slowly
+    #: how many times as long an excursion may become where draws follow each other slowly
     longest = 4.0
 
     def __init__(self, kernel: Any, n_features: int, channel: Any = None) -> None:
@@ -161,8 +161,8 @@ class Chart(Component):
 
     @compiled
     def moves(self):
-        """How often moves are of each kind, as sums: the mass of one atom, of two, births, :meth:`part`, parts or joins
-        anywhere, steps of one, :meth:`step`; the rest are slides."""
+        """How often moves are of each kind, as cumulative sums: mass between two atoms, mass of one, births and deaths,
+        :meth:`part`, parts or joins anywhere, steps of one atom, :meth:`step`; the rest are slides."""
         return MOVES
 
     @compiled

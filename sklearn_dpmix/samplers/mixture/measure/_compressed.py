@@ -11,7 +11,7 @@ from ._mass_law import MassLaw
 from ._outside import Outside
 from ._sheet import Sheet
 from ._threshold_walk import ThresholdWalk
-from ._walk_atoms import MORE_RENEWALS, N_MOVES, N_RECORDS
+from ._walk_atoms import IS_EXCURSION, MORE_RENEWALS, N_MOVES, N_RECORDS
 from ._walk_state import Walk
 from ._ways import Ways
 
@@ -55,7 +55,7 @@ class Compressed(NamedTuple):
     are_records: bool
     width: float = 0.0  # of the cells that were asked for; 0 where nothing is left out
     cells: LineCells | None = None  # of the line, if nodes stand for theirs
-    times: float = inf  # as many moves would make a draw worth keeping; infinite where no trial run has said so
+    times: float = inf  # moves that a draw worth keeping needs, over the most of a sweep; inf before a trial run
     outside: Outside | None = None  # records that are none of the mixture's
     ways: Ways | None = None  # that shares of many categories go
     chances: np.ndarray | None = None  # of answers given each category
@@ -114,6 +114,7 @@ class Compressed(NamedTuple):
         """With excursions over few of these nodes, so many sweeps apart, and moves over all nodes in each."""
         law = self.law.copy()
         law[N_MOVES], law[MORE_RENEWALS], few.law[MORE_RENEWALS] = n_moves, RENEWALS_AT_HOME - 1.0, RENEWALS - 1.0
+        few.law[IS_EXCURSION] = 1.0
         return self._replace(law=law, few=few, apart=apart)
 
     def with_longer_excursions(self, times):

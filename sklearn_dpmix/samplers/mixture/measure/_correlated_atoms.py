@@ -3,15 +3,12 @@
 from math import exp, log
 
 import numpy as np
-from scipy.special import gammainccinv
 
 from ...._base.compiled import apart, compiled, helper
 from ...._base.numeric import LEAST_GAMMA
 from ...._base.restore import require_range
-from ._chart import NARROWEST, Chart
 from ._correlated_splits import invert, merge_covariances, split_covariance
-from ._normal_atoms import N_WIDTHS, SCALE_CURVATURE
-from ._splits import split_or_merge
+from ._normal_atoms import SCALE_CURVATURE, MomentsChart
 from ._steps import step_above, step_nearest
 from ._walk_atoms import (
     LOG_LIKELIHOOD,
@@ -50,7 +47,7 @@ def is_near_limit(dof, n_features):
     return dof is not None and dof < n_features - 1.0 + LEAST_DOF
 
 
-class CorrelatedChart(Chart):
+class CorrelatedChart(MomentsChart):
     """Coordinates (μ_j, log s_j) once a feature, then t_ij, j < i: J = L⁻¹ has rows (t_i1, ..., 1, 0, ...)/s_i.
 
     s_j is in units of √Ψ_jj, so that another unit of the records changes no rounding of what chains do.  x_i given the
@@ -71,7 +68,6 @@ class CorrelatedChart(Chart):
             )
 
     def variances(self):
-        """Shape and scale of the inverse gamma law of each feature's variance."""
         d = self.n_features
         scale = 0.5 * np.array([self.kernel.prior_scale[j * (j + 3) // 2] for j in range(d)])
         return 0.5 * (self.kernel.dof - d + 1.0), scale
@@ -79,16 +75,6 @@ class CorrelatedChart(Chart):
     def units(self):
         """√Ψ_jj."""
         return np.sqrt(2.0 * self.variances()[1])
-
-    def narrowest(self):
-        shape, scale = self.variances()
-        return np.sqrt(scale / gammainccinv(shape, NARROWEST))
-
-    def law(self, mean, variance):
-        """Centre and reach of the records, and how far means are apart, by feature."""
-        shape, scale = self.variances()
-        spread = scale / shape * (1.0 + 1.0 / self.kernel.precision)
-        return np.column_stack([mean, 0.75 * N_WIDTHS * np.sqrt(variance), np.sqrt(spread)]).ravel()
 
     def lookup(self, mechanism, places, *scales):
         """One over the noise's scale, of each feature."""
@@ -105,9 +91,6 @@ class CorrelatedChart(Chart):
         apart = points.T - theta[:, None, 0 : 4 * self.n_features : 4]
         values = np.exp(-0.5 * (np.einsum("kij,kpj->kpi", self.factors(theta), apart) ** 2).sum(axis=2))
         return values * np.exp(theta[:, self.kernel.at_log_det])[:, None]
-
-    def moments(self, theta, j):
-        return theta[:, 4 * j], theta[:, 4 * j + 1]
 
     def start(self, places, rng):
         found, shape = np.zeros((places.shape[1], self.n_coordinates())), self.variances()[0]
@@ -250,10 +233,6 @@ class CorrelatedChart(Chart):
     @compiled
     def merge_places(self, walk, a, b, new, share):
         return merge_covariances(self, walk, a, b, new, share)
-
-    @compiled
-    def part(self, rng, channel, walk):
-        split_or_merge(rng, channel, self, walk)
 
     @compiled
     def put(self, walk, a, theta, row):

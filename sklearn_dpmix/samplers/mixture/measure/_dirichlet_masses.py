@@ -72,12 +72,12 @@ class DirichletMasses(MassLaw):
     def renew(self, rng, channel, chart, walk):
         if self.prior_shape > 0.0:
             for _ in range(n_renewals(rng, walk, N_STEPS)):
-                step_with_small(rng, channel, chart, self, walk, DUST_RANGE, P_ALL)
+                step_with_small(rng, channel, chart, walk, DUST_RANGE, P_ALL)
             return
         for _ in range(n_renewals(rng, walk, 1)):
             if rng.random() < P_DUST:
                 rate = walk.law[CONCENTRATION] * self.rate(walk.law[CUT], DUST_RANGE)
-                renew_small(rng, channel, chart, self, walk, walk.law[CUT], DUST_RANGE, 1.0, rate, 0.0)
+                renew_small(rng, channel, chart, walk, walk.law[CUT], DUST_RANGE, 1.0, rate, 0.0)
 
     @compiled
     def left_out(self, walk):

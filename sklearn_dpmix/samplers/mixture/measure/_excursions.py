@@ -3,7 +3,8 @@
 Moves over a few nodes with weights keep the posterior under the likelihood L' of these.  A number of them, each chosen
 at random and reversible, is a reversible step as a whole.  It is a proposal for the posterior under all nodes,
 accepted with probability min(1, L(y) L'(x) / L(x) L'(y)): exact however far L' is from L (the surrogate transition
-method: Liu 2001, §9.4.3; Christen & Fox 2005).  Dust and concentration move on excursions, too.
+method: Liu 2001, §9.4.3; Christen & Fox 2005).  Dust and concentration move on excursions, too, before the other moves
+as often as after them: in a fixed order the whole would not be reversible.
 """
 
 from ...._base.compiled import apart, entry, helper

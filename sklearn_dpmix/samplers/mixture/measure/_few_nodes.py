@@ -11,20 +11,20 @@ from typing import Any, NamedTuple
 import numpy as np
 from threadpoolctl import threadpool_limits
 
-from ...._base.compiled import entry
 from ...._releases.nodes_of_several import reduced
 from .._run import Draws
 from ._compressed import most_rows, new_draws, sweeps_a_draw
 from ._excursions import come_home, set_out
 from ._walk_atoms import N_MOVES
+from ._walk_draws import fill_densities
 from ._walk_likelihood import LEAST_DENSITY
 from ._walk_state import new_state, with_room, write_back
 
 WORTH_EXCURSIONS = 150_000  # moves in a sweep, times nodes and features, from which on excursions take less time
 WORTH_OF_LINE, WORTH_IF_SLOW = 100_000, 25_000  # the same of one feature; there, if draws follow each other slowly
 SIZES = 24, 32, 40, 64, 80, 120, 160, 240, 320  # multiples of eight, which processors take at once
-LEAST_TIMES = 2  # as many as the few there must be of all nodes
-CLOSE, TOO_FAR = 0.2, 1.0  # errors in log likelihood of few that are enough, and of as many as may be that are not
+LEAST_TIMES = 2  # as many nodes as few ones there must be, at least
+CLOSE, TOO_FAR = 0.2, 1.0  # errors in log likelihood: few nodes are good enough; even the most are given up
 N_FITTED, N_OTHERS = 180, 20  # draws that the few nodes are made for, and others that say whether they do
 FAR = 30.0  # in log likelihood, below the best draw's: what is farther counts less in proportion
 N_MISSED, MOST_ATOMS = 0.01, 100  # records that a draw's smallest atoms may hold which are missed; most atoms of one
@@ -195,16 +195,3 @@ def principal_components(functions: Any, n: int) -> Any:
     basis = np.linalg.qr(some.T)[0]
     sums = functions @ basis
     return (basis @ np.linalg.eigh(sums.T @ sums)[1][:, ::-1]).T * sqrt(functions.shape[1])
-
-
-# --- compiled --------------------------------------------------------------------------------------------------------
-
-
-@entry
-def fill_densities(channel, chart, walk, theta, densities):
-    """Densities of components at all nodes."""
-    for k in range(len(theta)):
-        chart.take(theta, k, walk)
-        chart.fill(channel, walk, 0)
-        for m in range(densities.shape[1]):
-            densities[k, m] = walk.tables[m]

@@ -13,7 +13,8 @@ from .._run import Draws
 from ._compressed import Compressed, LineCells, different, set_moves
 from ._normal_atoms import N_WIDTHS
 from ._walk_atoms import CUT, MORE_RENEWALS, N_RECORDS, STIFFNESS
-from ._walk_draws import log_likelihoods
+from ._walk_draws import fill_densities
+from ._walk_likelihood import LEAST_DENSITY
 from ._walk_state import new_state
 from ._which_chart import law_of
 
@@ -187,9 +188,14 @@ class NodeLayout:
         n_chosen = min(len(draws.n_atoms), MOST_CHECKED, max(LEAST_CHECKED, int(MOST_WORK_CHECKED / work)))
         chosen = np.unique(np.linspace(0, len(draws.n_atoms) - 1, n_chosen).astype(np.int64))
         found = np.zeros((2, len(chosen), n_parts))
-        for rows, nodes, part in zip(found, layouts, parts, strict=True):
+        for values, nodes, part in zip(found, layouts, parts, strict=True):
             walk, (channel, chart) = nodes.walk(new_state(nodes.chart.n_coordinates(), 1)), nodes.compiled()
-            log_likelihoods(channel, chart, walk, chosen, start, draws.weights, draws.theta, part, rows)
+            for value, t in zip(values, chosen, strict=True):
+                rows = slice(start[t], start[t + 1])
+                densities = np.empty((rows.stop - rows.start, nodes.nodes.shape[1]))
+                fill_densities(channel, chart, walk, draws.theta[rows], densities)
+                density = np.maximum(draws.weights[rows] @ densities, LEAST_DENSITY)
+                value += np.bincount(part, nodes.nodes[-1] * np.log(density), n_parts)
         return found
 
 

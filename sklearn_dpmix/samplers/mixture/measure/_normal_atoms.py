@@ -23,9 +23,45 @@ N_WIDTHS = 4.0  # standard deviations of the population on either side of its me
 SCALE_CURVATURE = 0.3
 OF_ONE_FEATURE = 0.08, 0.13, 0.31, 0.49, 0.69, 0.78, 0.97  # moves, by what effective draws they made for their time
 P_ALONE = 0.7  # of a step: it moves one feature
+MOST_LOG_SIZE = 600.0  # of the product of all standard deviations: densities are floats above 1e-300
 
 
-class NormalChart(Chart):
+class MomentsChart(Chart):
+    """Base class: a component has a mean and a variance of each feature, which splits and merges keep."""
+
+    def variances(self):
+        """Shape and scale of the inverse gamma law of each feature's variance."""
+        return self.kernel.prior_shape, self.kernel.prior_scale
+
+    def check(self, label, n_features):
+        super().check(label, n_features)
+        shape, scale = self.variances()
+        log_size = 0.5 * float(np.log(scale / shape).sum())
+        if abs(log_size) > MOST_LOG_SIZE:
+            raise ValueError(
+                f"sampler {label} multiplies densities of all {n_features} features, here of the order of "
+                f"1e{-log_size / np.log(10.0):+.0f}: use units in which the records are nearer to 1"
+            )
+
+    def narrowest(self):
+        shape, scale = self.variances()
+        return np.sqrt(scale / gammainccinv(shape, NARROWEST))
+
+    def law(self, mean, variance):
+        """Centre and reach of the records, and how far means are apart, by feature."""
+        shape, scale = self.variances()
+        spread = scale / shape * (1.0 + 1.0 / self.kernel.precision)
+        return np.column_stack([mean, 0.75 * N_WIDTHS * np.sqrt(variance), np.sqrt(spread)]).ravel()
+
+    def moments(self, theta, j):
+        return theta[:, 4 * j], theta[:, 4 * j + 1]
+
+    @compiled
+    def part(self, rng, channel, walk):
+        split_or_merge(rng, channel, self, walk)
+
+
+class NormalChart(MomentsChart):
     """Coordinates (μ, log σ²), once a feature."""
 
     can_glide = True
@@ -35,9 +71,6 @@ class NormalChart(Chart):
 
     def n_params(self):
         return 4 * self.n_features
-
-    def narrowest(self):
-        return np.sqrt(self.kernel.prior_scale / gammainccinv(self.kernel.prior_shape, NARROWEST))
 
     def narrowest_of(self, n):
         return np.sqrt(self.kernel.prior_scale[0] / (self.kernel.prior_shape[0] + 0.5 * n))
@@ -54,20 +87,11 @@ class NormalChart(Chart):
     def seen_of(self, channel):
         return any_noise(channel)
 
-    def law(self, mean, variance):
-        """Centre and reach of the records, and how far means are apart, by feature."""
-        kernel = self.kernel
-        spread = kernel.prior_scale / kernel.prior_shape * (1.0 + 1.0 / kernel.precision)
-        return np.column_stack([mean, 0.75 * N_WIDTHS * np.sqrt(variance), np.sqrt(spread)]).ravel()
-
     def densities(self, theta, points):
         values = np.ones((len(theta), points.shape[1]))
         for j, x in enumerate(points):
             values *= norm.pdf(x, theta[:, 4 * j, None], theta[:, 4 * j + 1, None])
         return values
-
-    def moments(self, theta, j):
-        return theta[:, 4 * j], theta[:, 4 * j + 1]
 
     def fields(self):
         """With the constant of G0's log density."""
@@ -211,10 +235,6 @@ class NormalChart(Chart):
     @compiled
     def merge_places(self, walk, a, b, new, share):
         return merge_features(walk, a, b, new, share)
-
-    @compiled
-    def part(self, rng, channel, walk):
-        split_or_merge(rng, channel, self, walk)
 
     @compiled
     def step(self, rng, channel, walk):

@@ -8,7 +8,7 @@ from ...._base.compiled import compiled
 from ...._base.table import padded
 from ...._base.vector import exp_bounded
 from ._any_noise import noise_in_table
-from ._interval import Spots, grid, noise_of, table
+from ._interval import Spots, grid
 from ._normal_atoms import NormalChart
 from ._on_interval import CELL, LEAST_WIDEST, OnInterval
 
@@ -45,15 +45,6 @@ class NormalOnInterval(OnInterval, NormalChart):
 
     def seen_of(self, channel):
         return noise_in_table()
-
-    def lookup(self, mechanism, places, *scales):
-        noise = noise_of(mechanism, places[0], self.low, self.width, *scales)
-        inner = table(noise, self.low + self.width * self.grid.edges)
-        return padded(np.concatenate([inner, self.other_rows(noise)]))
-
-    def other_rows(self, noise):
-        """The table's rows beside those of the grid's points."""
-        return np.empty((0, len(noise.places)))
 
     def places(self):
         """The grid's points, in the records' unit."""

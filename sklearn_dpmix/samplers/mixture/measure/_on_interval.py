@@ -6,7 +6,7 @@ import numpy as np
 
 from ...._base.compiled import compiled
 from ...._base.table import multiply_table, padded
-from ._interval import Spots
+from ._interval import Spots, noise_of, table
 
 CELL = 1.5  # width, in standard deviations of the narrowest components
 MARGIN = 2.0  # times as narrow components as were seen have their cells, too
@@ -65,6 +65,15 @@ class OnInterval:
     def cuts(self: Any) -> Any:
         """Shares of the interval at which its cells end, whatever their width."""
         return ()
+
+    def lookup(self: Any, mechanism: Any, places: Any, *scales: Any) -> Any:
+        noise = noise_of(mechanism, places[0], self.low, self.width, *scales)
+        inner = table(noise, self.low + self.width * self.grid.edges)
+        return padded(np.concatenate([inner, self.other_rows(noise)]))
+
+    def other_rows(self: Any, noise: Any) -> Any:
+        """The table's rows beside those of the grid's points."""
+        return np.empty((0, len(noise.places)))
 
     @compiled
     def multiply(self, nodes, n, out, first, second):

@@ -88,17 +88,23 @@ def move_outside(rng, walk):
 @helper
 def log_outside(walk, new, total):
     """Log ratio of the prior in log J₀ with this mass outside, and this total inside."""
-    old = walk.law[OUTSIDE]
-    ratio = log_mass_inside(walk, total, new) - log_mass_inside(walk, walk.law[TOTAL], old)
-    return ratio + walk.law[OUTSIDE_A] * log(new / old)
+    law, n_atoms, old = walk.law, int(walk.law[N_ATOMS]), walk.law[OUTSIDE]
+    ratio = log_tilt(walk, n_atoms, total) - log_tilt(walk, n_atoms, law[TOTAL])
+    ratio += log_mass_inside(walk, total, new) - log_mass_inside(walk, total, old)
+    return ratio + law[OUTSIDE_A] * log(new / old)
 
 
 @helper
-def log_total(walk, total):
-    """Log ratio of the law of S, without the factor of the share outside."""
-    law, n_atoms = walk.law, int(walk.law[N_ATOMS])
-    ratio = log_tilt(walk, n_atoms, total) - log_tilt(walk, n_atoms, law[TOTAL])
-    return ratio - log_mass_inside(walk, total, law[OUTSIDE]) + log_mass_inside(walk, law[TOTAL], law[OUTSIDE])
+def take_outside(rng, walk, new, total, ratio):
+    """Accept this mass outside, with the mixture in ``trial``, or keep the old one; return whether it was accepted."""
+    law, old = walk.law, walk.law[OUTSIDE]
+    law[OUTSIDE] = new
+    value = log_likelihood(walk, walk.trial, total)
+    if not accepts(rng, ratio + value - law[LOG_LIKELIHOOD]):
+        law[OUTSIDE] = old
+        return False
+    keep_trial(walk, total, value)
+    return True
 
 
 @apart
@@ -110,13 +116,7 @@ def change_outside(rng, walk):
         return
     for m in range(walk.n_nodes):
         walk.trial[m] = walk.mix[m] + (new - old) * walk.outside[m]
-    ratio = log_outside(walk, new, law[TOTAL])
-    law[OUTSIDE] = new
-    value = log_likelihood(walk, walk.trial, law[TOTAL])
-    if accepts(rng, ratio + value - law[LOG_LIKELIHOOD]):
-        keep_trial(walk, law[TOTAL], value)
-    else:
-        law[OUTSIDE] = old
+    take_outside(rng, walk, new, law[TOTAL], log_outside(walk, new, law[TOTAL]))
 
 
 @apart
@@ -134,11 +134,6 @@ def exchange_outside(rng, walk):
     for m in range(walk.n_nodes):
         walk.trial[m] = walk.mix[m] + (new - old) * walk.outside[m]
     add_to(walk, walk.trial, rest - mass, k)
-    ratio = log_outside(walk, new, total) + log_total(walk, total) + walk.masses.log_ratio(rest, mass)
-    law[OUTSIDE] = new
-    value = log_likelihood(walk, walk.trial, total)
-    if accepts(rng, ratio + value - law[LOG_LIKELIHOOD]):
+    ratio = log_outside(walk, new, total) + walk.masses.log_ratio(rest, mass)
+    if take_outside(rng, walk, new, total, ratio):
         atoms[at(walk, k)] = rest
-        keep_trial(walk, total, value)
-    else:
-        law[OUTSIDE] = old

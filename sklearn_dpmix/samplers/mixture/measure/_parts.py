@@ -11,16 +11,28 @@ ROOT_2PI = sqrt(2.0 * pi)
 
 @helper
 def log_far_density(chart, walk, k, h):
-    """Log density of where a part of atom k goes: from G0, or near the atom, widely or closely."""
-    atoms, r, scale, of_closely, a, b = walk.atoms, 0.0, 0.25, 1.0, at(walk, k), at(walk, h)
+    """Log density of where a part of atom k goes: from G0, or near the atom, widely or closely.
+
+    In logs: densities in hundreds of coordinates are no floats.
+    """
+    atoms, r, log_size, a, b = walk.atoms, 0.0, log(4.0), at(walk, k), at(walk, h)
     for e in range(1, walk.width):
         near = chart.near(walk, e)
         u = (atoms[b + e] - atoms[a + e]) / near
         r += u * u
-        scale /= ROOT_2PI * near
-        of_closely *= 4.0
-    close = scale * (exp(-0.5 * r) + of_closely * exp(-8.0 * r))
-    return log(0.5 * exp(chart.log_base(walk, h)) + close + 1e-300)
+        log_size += log(ROOT_2PI * near)
+    of_base = chart.log_base(walk, h) - log(2.0)
+    widely, closely = -0.5 * r - log_size, (walk.width - 1.0) * log(4.0) - 8.0 * r - log_size
+    most = max(of_base, widely, closely)
+    return most + log(exp(of_base - most) + exp(widely - most) + exp(closely - most))
+
+
+@helper
+def draw_near(rng, chart, walk, k, h, width):
+    """Draw a place for atom h near that of atom k."""
+    a, b, atoms = at(walk, k), at(walk, h), walk.atoms
+    for e in range(1, walk.width):
+        atoms[b + e] = atoms[a + e] + width * chart.near(walk, e) * rng.standard_normal()
 
 
 @helper
@@ -40,9 +52,9 @@ def part_or_join(rng, channel, chart, walk):
         if rng.random() < 0.5:
             chart.draw_base(rng, walk, n)
         else:
-            width = 1.0 if rng.random() < 0.5 else 0.25
-            for e in range(1, walk.width):
-                atoms[b + e] = atoms[a + e] + width * chart.near(walk, e) * rng.standard_normal()
+            draw_near(rng, chart, walk, k, n, 1.0 if rng.random() < 0.5 else 0.25)
+            if not chart.is_proper(walk, b):
+                return
         chart.fill(channel, walk, n)
         ratio = log_part(chart, walk, k, n, atoms[a], part, log_range) + log_one_more(walk, n) - log(n + 1.0)
         level = draw_level(rng, walk, ratio)

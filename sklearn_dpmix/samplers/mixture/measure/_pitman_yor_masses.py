@@ -22,7 +22,7 @@ from ._walk_atoms import CONCENTRATION, CUT, N_ATOMS, N_DUST, TILT, n_above
 IN_DUST, LEFT_OUT = 50.0, 0.005  # records that the dust holds, and masses below it
 LARGEST_CUT = 0.02
 MOST_ATOMS = 1500
-N_REFRESH, N_TIMES = 2, 4  # in a sweep: of the dust, and of ζ
+N_REFRESH, N_TIMES, N_STEPS = 2, 4, 4  # in a sweep: of the dust; of ζ given all masses, and with small ones
 SHARES = 4.0  # of the dust, in logs: from all of it down to e^-4
 
 
@@ -100,21 +100,25 @@ class PitmanYorMasses(MassLaw):
 
     @compiled
     def renew(self, rng, channel, chart, walk):
+        """Of three moves one at random each time: in a fixed order they would be less likely backwards."""
         cut, reach = walk.law[CUT], self.dust_range
-        for _ in range(n_renewals(rng, walk, N_REFRESH)):
-            share = exp(-SHARES * rng.random())
-            n_expected = share * walk.law[CONCENTRATION] * self.rate(cut, reach)
-            renew_small(rng, channel, chart, self, walk, cut, reach, share, n_expected, 0.0)
-        for _ in range(n_renewals(rng, walk, N_TIMES)):
-            self.move_time(rng, channel, chart, walk)
+        for _ in range(n_renewals(rng, walk, N_REFRESH + N_TIMES + N_STEPS)):
+            u = (N_REFRESH + N_TIMES + N_STEPS) * rng.random()
+            if u < N_REFRESH:
+                share = exp(-SHARES * rng.random())
+                n_expected = share * walk.law[CONCENTRATION] * self.rate(cut, reach)
+                renew_small(rng, channel, chart, walk, cut, reach, share, n_expected, 0.0)
+            elif u < N_REFRESH + N_TIMES:
+                self.draw_time(rng, walk)
+            else:
+                step_with_small(rng, channel, chart, walk, reach, 0.0)
 
     @compiled
-    def move_time(self, rng, channel, chart, walk):
-        """Draw ζ given all masses; then a step of it with small masses."""
+    def draw_time(self, rng, walk):
+        """Draw ζ given all masses."""
         law, cut = walk.law, walk.law[CUT]
         rate = 1.0 + self.intensity * self.above(walk, cut) + self.rate(cut, self.dust_range)
         law[CONCENTRATION] = rng.standard_gamma(self.alpha / self.discount + law[N_ATOMS] + law[N_DUST]) / rate
-        step_with_small(rng, channel, chart, self, walk, self.dust_range, 0.0)
 
     @compiled
     def log_given_above(self, walk, time, top):

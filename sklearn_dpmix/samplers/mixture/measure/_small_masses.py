@@ -32,13 +32,13 @@ def n_renewals(rng, walk, n):
 
 
 @helper
-def step_with_small(rng, channel, chart, masses, walk, dust_range, p_all):
+def step_with_small(rng, channel, chart, walk, dust_range, p_all):
     """A step of random size of the log of what the rate of masses is proportional to, with those below a random place.
 
     Of these as many are dropped, or come, as makes the others those of a process with the new rate: their number would
     else hold it in place.  With probability ``p_all`` the whole dust is drawn anew instead.
     """
-    law, old = walk.law, walk.law[CONCENTRATION]
+    law, masses, old = walk.law, walk.masses, walk.law[CONCENTRATION]
     new = old * exp(1.2 * exp(-2.0 * rng.random()) * rng.standard_normal())
     top, reach, share, gain = law[CUT], dust_range, 1.0, new
     if p_all == 0.0 or rng.random() >= p_all:
@@ -46,12 +46,12 @@ def step_with_small(rng, channel, chart, masses, walk, dust_range, p_all):
         top, reach = law[CUT] * exp(above), dust_range + above
         share, gain = max(1.0 - new / old, 0.0), max(new - old, 0.0)
     ratio = masses.log_given_above(walk, new, top) - masses.log_given_above(walk, old, top)
-    if renew_small(rng, channel, chart, masses, walk, top, reach, share, gain * masses.rate(top, reach), ratio):
+    if renew_small(rng, channel, chart, walk, top, reach, share, gain * masses.rate(top, reach), ratio):
         law[CONCENTRATION] = new
 
 
 @apart
-def renew_small(rng, channel, chart, masses, walk, top, reach, share, rate, log_ratio):
+def renew_small(rng, channel, chart, walk, top, reach, share, rate, log_ratio):
     """Propose to redraw a share of the masses below ``top``; return whether it was accepted.
 
     Each of them is dropped with that probability, and a Poisson number of new ones comes, from e^-``reach`` of ``top``
@@ -60,6 +60,7 @@ def renew_small(rng, channel, chart, masses, walk, top, reach, share, rate, log_
     """
     law, atoms, marks, capacity = walk.law, walk.atoms, walk.marks, int(walk.capacity)
     n_new, n_atoms, n_dust, total = draw_poisson(rng, rate), int(law[N_ATOMS]), int(law[N_DUST]), law[TOTAL]
+    n_gone = 0  # of those above the cut
     begin_trial(walk)
     for k in range(n_all(walk)):
         h = number(walk, k)
@@ -67,10 +68,11 @@ def renew_small(rng, channel, chart, masses, walk, top, reach, share, rate, log_
         goes = mass < top and (share == 1.0 or (share > 0.0 and rng.random() < share))
         marks[h] = 1.0 if goes else 0.0
         if goes:
+            n_gone += h < capacity
             total -= mass
             add_to(walk, walk.trial, -mass, h)
     for _ in range(n_new):
-        mass = masses.draw_below(rng, walk, top, reach)
+        mass = walk.masses.draw_below(rng, walk, top, reach)
         is_dust = mass < law[CUT]
         if n_dust >= capacity or n_atoms >= capacity:
             return False
@@ -81,7 +83,7 @@ def renew_small(rng, channel, chart, masses, walk, top, reach, share, rate, log_
         chart.fill(channel, walk, h)
         total += mass
         add_to(walk, walk.trial, mass, h)
-    if n_marked(walk, n_atoms) == n_atoms or not total > 0.0:
+    if n_gone == n_atoms or not total > 0.0:
         return False
     value = try_sum(walk, total)
     log_ratio += log_tilt(walk, law[N_ATOMS], total) - log_tilt(walk, law[N_ATOMS], law[TOTAL])
@@ -90,15 +92,6 @@ def renew_small(rng, channel, chart, masses, walk, top, reach, share, rate, log_
     law[N_ATOMS], law[N_DUST] = close_gaps(walk, 0, n_atoms), close_gaps(walk, capacity, n_dust)
     keep_trial(walk, total, value)
     return True
-
-
-@helper
-def n_marked(walk, n):
-    """How many of the first n atoms are dropped."""
-    found = 0
-    for h in range(n):
-        found += walk.marks[h] != 0.0
-    return found
 
 
 @helper

@@ -40,7 +40,7 @@ LONGEST = 1.8  # of the steps' lengths, which go down to a fifth of it
 SHORTER = 4.0  # ... to e^-4, where the mass outside may be hard to tell from the atoms: along a bend of many records
 MASS_CURVATURE = 0.25
 CHUNK = 256  # nodes
-LEAST_OF_CHUNK, ENOUGH = 64, 1000  # of these, and of all, for the metric
+LEAST_OF_CHUNK, ENOUGH = 64, 1000  # nodes of a chunk that the metric is of, at least, and of all, about
 # a step's fence: masses stay above the least, and one coordinate nearer than the limit to where it is measured from;
 # those that move are this many from the first on
 LEAST, AXIS, FROM, LIMIT, FIRST, N_MOVING = range(6)
@@ -192,7 +192,7 @@ def add_slope(walk, tables, g, to, mass, scaled, done, n_kept, n_block):
 
 @sums_helper
 def subtract_share(walk, to, share, done, n_kept, n_block):
-    """Take from a row what all masses together do; return how much less it says of a slope."""
+    """Subtract the derivative of log S from a row of scores; return what that takes off the slope."""
     score, roots, weights, value = walk.score, walk.roots, walk.weights, 0.0
     for m in range(n_kept):
         score[to + m] -= share * roots[done + m]

@@ -7,6 +7,7 @@ and must have all their digits.
 from math import exp, log
 
 from ...._base.compiled import apart, compiled, helper
+from ._parts import draw_near
 from ._walk_atoms import (
     LARGEST,
     LOG_LIKELIHOOD,
@@ -109,7 +110,7 @@ def weigh(rng, channel, chart, walk):
         if rng.random() < 0.5:
             odds += 2.0 * exp(-5.0 * rng.random()) * rng.standard_normal()
         else:
-            propose_place(rng, chart, walk, k, trial)
+            draw_near(rng, chart, walk, k, trial, exp(-5.0 * rng.random()))
             if not chart.is_proper(walk, at(walk, trial)):
                 continue
             source = trial
@@ -134,14 +135,6 @@ def weigh(rng, channel, chart, walk):
     for h in range(int(law[N_ATOMS])):
         if h != k and atoms[at(walk, h)] > least:
             atoms[at(walk, h)] *= scale
-
-
-@helper
-def propose_place(rng, chart, walk, k, trial):
-    """A place near that of atom k."""
-    a, b, atoms, width = at(walk, k), at(walk, trial), walk.atoms, exp(-5.0 * rng.random())
-    for e in range(1, walk.width):
-        atoms[b + e] = atoms[a + e] + width * chart.near(walk, e) * rng.standard_normal()
 
 
 @helper

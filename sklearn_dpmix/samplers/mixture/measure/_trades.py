@@ -24,21 +24,18 @@ from math import exp, log, sqrt
 from ...._base.compiled import apart, apart_sums, helper
 from ...._base.linear import solve_lower, solve_upper, try_factor
 from ._gamma_shares import log_gammas
-from ._outside import log_outside, log_total
+from ._outside import log_outside, take_outside
 from ._walk_atoms import (
     CUT,
     LARGEST,
     LARGEST_OUTSIDE,
-    LOG_LIKELIHOOD,
     N_RECORDS,
     OUTSIDE,
     TOTAL,
-    accepts,
     at,
     choose_above,
     row,
 )
-from ._walk_likelihood import keep_trial, log_likelihood
 
 LONGEST, SMALLER = 0.5, 9.0  # of trades, which go down to e^-9 of it
 HEAVY, LIGHTER = 0.1, 7.0  # masses above which atoms trade, from a tenth down to e^-7 of it
@@ -48,13 +45,6 @@ AMONG = 0.5  # of trades, where there are several questions
 N_STEPS = 4  # along one line
 RIDGE = 1e-10
 TINY = 1e-290
-
-
-@helper
-def trade_often(rng, channel, chart, walk):
-    """Some trades, which follow each other move of the mass outside."""
-    for _ in range(N_TRADES):
-        trade(rng, channel, chart, walk)
 
 
 @apart
@@ -173,15 +163,11 @@ def step_along(rng, chart, walk, n, least, step, more):
                 one = masses[i, c]
                 ratio += (alpha - 1.0) * log((one - t * what[c]) / one)
     if more != 0.0:
-        ratio += log_outside(walk, new, total) - log(new / old) + log_total(walk, total)
+        ratio += log_outside(walk, new, total) - log(new / old)
     for m in range(walk.n_nodes):
         walk.trial[m] = walk.mix[m] + step * walk.score[m]
-    law[OUTSIDE] = new
-    value = log_likelihood(walk, walk.trial, total)
-    if not accepts(rng, ratio + value - law[LOG_LIKELIHOOD]):
-        law[OUTSIDE] = old
+    if not take_outside(rng, walk, new, total, ratio):
         return False
-    keep_trial(walk, total, value)
     for i in range(n):
         atoms[at(walk, int(marks[i]))] -= step * part[i] * each
         for c in range(size):

@@ -20,6 +20,7 @@ from ._sheet import choose_points
 from ._starts import Starts
 from ._steps import step_one
 from ._walk_atoms import (
+    IS_EXCURSION,
     IS_FILLED,
     IS_FRESH,
     N_ATOMS,
@@ -168,7 +169,7 @@ class MixingMeasure(NodeLayout, ChoiceOfFew, Starts, MixtureSampler):
         found = self.with_few(values, seen, draws) if self.may_roam(seen, release) else seen
         is_line = release.n_features == 1 and channel.has_one_law and channel.tables != "bins"
         if found is seen and is_line and chart.can_glide and seen.times > 1.0:
-            found = self.with_glides(values, seen, seen.times)
+            found = self.with_glides(values, seen)
         if found.glides is not None and seen.times > LOOK_AGAIN:
             found = found._replace(times=sweeps_a_draw(self.trial_draws(values, found), found) / chart.worth)
         return found
@@ -180,13 +181,13 @@ class MixingMeasure(NodeLayout, ChoiceOfFew, Starts, MixtureSampler):
         set_moves(seen.law, round(max(n, min(wanted, most))))
         return float(wanted / most)
 
-    def with_glides(self, values: Any, seen: Compressed, times: float) -> Compressed:
+    def with_glides(self, values: Any, seen: Compressed) -> Compressed:
         """With points for glides, chosen by their densities under some components at records."""
         rng, weights = np.random.default_rng(0), seen.weights
         chosen = rng.choice(len(weights), N_FAMILY, p=weights / weights.sum())
         densities = self.densities(values, seen, seen.chart.start(seen.near[:, chosen], rng))
         points, scales = choose_points(densities, weights)
-        if not len(points) or (len(points) > FEW_POINTS and times < WORTH_GLIDING):
+        if not len(points) or (len(points) > FEW_POINTS and seen.times < WORTH_GLIDING):
             return seen
         if len(points) <= FEW_POINTS:  # then glides do most of the work
             seen.law[N_MOVES] = min(MOVES_BESIDE, seen.law[N_MOVES])
@@ -277,7 +278,20 @@ class MixingMeasure(NodeLayout, ChoiceOfFew, Starts, MixtureSampler):
 
     @compiled
     def sweep(self, channel, chart, walk, rng):
-        """As many moves at random as the law says, then what is random beside the atoms above the cut."""
+        """As many moves at random as the law says, then what is random beside the atoms above the cut.
+
+        An excursion is a proposal, and must be as likely backwards: half of them begin with the latter.
+        """
+        is_backwards = walk.law[IS_EXCURSION] > 0.0 and rng.random() < 0.5
+        for turn in range(2):
+            if (turn == 0) == is_backwards:
+                walk.masses.renew(rng, channel, chart, walk)
+            else:
+                self.move_often(channel, chart, walk, rng)
+
+    @compiled
+    def move_often(self, channel, chart, walk, rng):
+        """The moves of a sweep, each of a kind at random; then what is kept beside the releases anew."""
         mass, masses, births, parts, joins, one, two = chart.moves()
         for _ in range(int(walk.law[N_MOVES] * chart.share(walk))):
             walk.before_move(rng, channel, chart)
@@ -301,7 +315,6 @@ class MixingMeasure(NodeLayout, ChoiceOfFew, Starts, MixtureSampler):
         refresh_stale(walk)
         chart.exchange(rng, channel, walk)
         refresh_stale(walk)
-        walk.masses.renew(rng, channel, chart, walk)
 
 
 @entry

@@ -7,7 +7,8 @@ from ...._base.compiled import apart, helper
 # a state's ints
 N_ATOMS, N_DUST, N_SWEEPS = range(3)
 # a walk's law: its ints as floats, and the others; then what its chart says of each feature
-CONCENTRATION, TOTAL, LOG_LIKELIHOOD, N_RECORDS, CUT, N_MOVES = range(3, 9)  # the first: what masses have at random
+# CONCENTRATION: what is random beside the masses: α, ζ, or the number of components below the cut
+CONCENTRATION, TOTAL, LOG_LIKELIHOOD, N_RECORDS, CUT, N_MOVES = range(3, 9)
 OUTSIDE, OUTSIDE_A, OUTSIDE_B = range(9, 12)  # the mass of those outside of the mixture (``_outside``), and its prior
 # how many more times than once a sweep renews small masses (``_small_masses``); whether all tables are filled
 MORE_RENEWALS, IS_FILLED = 12, 13
@@ -15,7 +16,8 @@ BY_RESIDUALS = 14  # whether residuals are kept beside the releases (``_hidden_r
 STIFFNESS = 15  # of means, for a mass of 1: records without noise may be repeated, and the metric not know it
 IS_STALE = 16  # at how many nodes the mixture's sum lost digits: it is made anew before the next move
 IS_FRESH = 17  # whether that sum is as it was made anew: nothing was added since, or taken away
-PER_FEATURE = 18
+IS_EXCURSION = 18  # whether a sweep is an excursion
+PER_FEATURE = 19
 CENTRE, REACH, NEAR = range(3)
 
 TILT = 20.0

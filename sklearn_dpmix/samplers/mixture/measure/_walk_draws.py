@@ -3,9 +3,7 @@
 from math import log
 
 from ...._base.compiled import apart, apart_sums, entry, helper
-from ...._base.vector import log_positive
 from ._walk_atoms import OUTSIDE, TOTAL, at, draw_poisson, n_all, number, row
-from ._walk_likelihood import LEAST_DENSITY
 
 SURELY = 30.0  # expected records from which on an atom is taken to have one: it has none with probability e^-30
 
@@ -174,17 +172,10 @@ def draw_atoms(rng, walk, chosen):
 
 
 @entry
-def log_likelihoods(channel, chart, walk, chosen, start, weights, theta, part, values):
-    """Σ_m ω_m log f(x_m) of the chosen draws of P, over the nodes m of each part: (draws, parts)."""
-    for t in range(chosen.size):
-        for m in range(walk.n_nodes):
-            walk.mix[m] = 0.0
-        for h in range(start[chosen[t]], start[chosen[t] + 1]):
-            chart.take(theta, h, walk)
-            chart.fill(channel, walk, 0)
-            for m in range(walk.n_nodes):
-                walk.mix[m] += weights[h] * walk.tables[m]
-        for p in range(values.shape[1]):
-            values[t, p] = 0.0
-        for m in range(part.size):
-            values[t, part[m]] += walk.weights[m] * log_positive(max(walk.mix[m], LEAST_DENSITY))
+def fill_densities(channel, chart, walk, theta, densities):
+    """Densities of components at nodes, (components, nodes)."""
+    for k in range(len(theta)):
+        chart.take(theta, k, walk)
+        chart.fill(channel, walk, 0)
+        for m in range(densities.shape[1]):
+            densities[k, m] = walk.tables[m]

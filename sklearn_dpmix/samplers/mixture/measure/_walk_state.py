@@ -94,10 +94,11 @@ class Walk(Component):
     def of(cls, state, nodes, lookup, law, masses, n_seen=None, outside=None, ways=None, chances=None):
         """Return the walk of a state; ``nodes`` (features + 1, nodes) are places and weights.
 
-        After the first ``n_seen``, or all, there are those for records whose releases did not appear: their place is 1
-        where they have the probability that one appears, and a negative weight; else -1.  And then come copies of the
-        last one without weight (:func:`rounded_up`).  ``outside`` is an
-        ``Outside``, and ``ways`` are ``Ways``, whose moves need no derivatives; ``chances`` are of answers.
+        The first ``n_seen``, or all, stand for releases that appeared, the others for records whose releases did not,
+        one a noise scale: at place 1 with a negative weight if their number is unknown, where g is the probability of
+        appearing; at place -1 if it is known, where g is that of not appearing.  Copies of the last node without weight
+        may follow (:func:`rounded_up`).  ``outside`` is an ``Outside``, and ``ways`` are ``Ways``, whose moves need no
+        derivatives; ``chances`` are of answers.
         """
         n_seen = nodes.shape[1] if n_seen is None else n_seen
         if outside is None and ways is None and chances is None and not state.records.size:
