@@ -7,7 +7,7 @@ import numpy as np
 
 from .._base.compiled import Component, compiled, lower
 from ._dirichlet import positive
-from ._urn import cluster_of_another
+from ._urn import urn_cluster
 
 MOST_COMPONENTS, MOST_SHAPE = 50, 10.0  # or prior mean of them, for a walk over mixing measures; of the weights' γ
 
@@ -87,22 +87,7 @@ class MixtureOfFiniteMixtures(Component):
 
     @compiled
     def propose_cluster(self, rng, concentration, n_clusters, alloc, counts, i):
-        """Cluster of record i given the others; -1 for a component without records.
-
-        A random other record's cluster, with weight (1 + γ) n_k, is kept with probability (n_k + γ)/((1 + γ) n_k);
-        otherwise everything starts again: O(1).
-        """
-        n_others, factor = alloc.size - 1, 1.0 - self.discount
-        if n_others == 0:
-            return -1
-        fresh = self.new_cluster_weight(concentration, n_clusters)
-        while True:
-            u = rng.random() * (fresh + factor * n_others)
-            if u < fresh:
-                return -1
-            k = cluster_of_another((u - fresh) / factor, alloc, counts, i)
-            if rng.random() * factor * counts[k] < counts[k] - self.discount:
-                return k
+        return urn_cluster(rng, self.new_cluster_weight(concentration, n_clusters), self.discount, alloc, counts, i)
 
     @compiled
     def update_concentration(self, rng, concentration, n_clusters, n_records):

@@ -5,7 +5,7 @@ from math import inf
 from .._base.compiled import Component, compiled, lower
 from .._base.parameters import is_real
 from ._dirichlet import DirichletProcess
-from ._urn import cluster_of_another
+from ._urn import urn_cluster
 
 MOST_DISCOUNT, MOST_CONCENTRATION = 0.3, 5.0  # of the walk over mixing measures
 
@@ -55,22 +55,7 @@ class PitmanYor(Component):
 
     @compiled
     def propose_cluster(self, rng, concentration, n_clusters, alloc, counts, i):
-        """Cluster of record i given the others, by the two-parameter urn; -1 for a new one.
-
-        A random other record's cluster is kept with probability (n_k - discount)/n_k; otherwise everything starts
-        again: O(1).
-        """
-        n_others = alloc.size - 1
-        if n_others == 0:
-            return -1
-        fresh = self.new_cluster_weight(concentration, n_clusters)
-        while True:
-            u = rng.random() * (fresh + n_others)
-            if u < fresh:
-                return -1
-            k = cluster_of_another(u - fresh, alloc, counts, i)
-            if rng.random() * counts[k] < counts[k] - self.discount:
-                return k
+        return urn_cluster(rng, self.new_cluster_weight(concentration, n_clusters), self.discount, alloc, counts, i)
 
     @compiled
     def update_concentration(self, rng, concentration, n_clusters, n_records):

@@ -3,12 +3,18 @@
 Scripts are written to a temporary folder and run in processes of their own, as a user would run them.
 """
 
+from math import erfc, exp, lgamma, log, pi, sqrt
+
 import numpy as np
 import oracle
 import pytest
 from scipy import stats
 from scripts import COMPILES, edit, run, write
 from statistical import Disagreement, assert_mean_close, assert_pmf_close
+
+from sklearn_dpmix import PrivateDPMixture
+from sklearn_dpmix.kernels import Kernel
+from sklearn_dpmix.mechanisms import compiled
 
 OWN_LAPLACE = """
     import json, sys
@@ -213,3 +219,69 @@ def test_a_script_with_its_own_channel_and_kernel(tmp_path):
     check(4.0)
     with pytest.raises(Disagreement):
         check(1.0)
+
+
+class Unit(Kernel):
+    """Normal records with sd 1, which is kept beside the mean: of a slot without it, densities are no numbers."""
+
+    def sizes(self, n_features):
+        return 2, 1
+
+    @compiled
+    def draw_prior(self, rng, theta, k):
+        theta[k, 0], theta[k, 1] = 3.0 * rng.standard_normal(), 1.0
+
+    @compiled
+    def add(self, stats, k, j, y, sign):
+        stats[k, 0] += sign * y
+
+    @compiled
+    def update_params(self, rng, theta, k, stats, n):
+        precision = n + 1.0 / 9.0
+        theta[k, 0], theta[k, 1] = stats[k, 0] / precision + rng.standard_normal() / sqrt(precision), 1.0
+
+    @compiled
+    def log_likelihood(self, theta, k, j, y):
+        return log(self.peak(theta, k, j)) + self.log_relative(theta, k, j, y)
+
+    @compiled
+    def peak(self, theta, k, j):
+        return 1.0 / (theta[k, 1] * sqrt(2.0 * pi))
+
+    @compiled
+    def log_relative(self, theta, k, j, y):
+        e = (y - theta[k, 0]) / theta[k, 1]
+        return -0.5 * e * e
+
+    @compiled
+    def draw(self, rng, theta, k, j):
+        return theta[k, 0] + theta[k, 1] * rng.standard_normal()
+
+    @compiled
+    def cdf(self, theta, k, j, y):
+        return 0.5 * erfc((theta[k, 0] - y) / (sqrt(2.0) * theta[k, 1]))
+
+    @compiled
+    def mean(self, theta, k, j):
+        return theta[k, 0]
+
+    @compiled
+    def variance(self, theta, k, j):
+        return theta[k, 1] ** 2
+
+
+@pytest.mark.slow
+def test_passes_over_all_slots_take_no_number_of_an_empty_one():
+    """Catches 0/0 in slots that no cluster ever had, for records that are exactly 0: their clusters then were chosen by
+    the slots' order.  Against all partitions of eight records."""
+    z = np.array([0.0] * 4 + [6.0, -6.0, 12.0, -12.0])
+    pmf = np.zeros(len(z) + 1)
+    for partition in oracle.set_partitions(len(z)):
+        value = 0.0
+        for block in partition:
+            y = z[(block >> np.arange(len(z))) % 2 == 1]
+            law = stats.multivariate_normal(np.zeros(len(y)), np.eye(len(y)) + 9.0)
+            value += lgamma(len(y)) + law.logpdf(y)
+        pmf[len(partition)] += exp(value)
+    model = PrivateDPMixture(kernel=Unit(), sampler="reuse", n_warmup=300, n_draws=5000, random_state=1).fit(z[:, None])
+    assert_pmf_close(model.n_clusters_draws_, pmf / pmf.sum(), what="clusters")

@@ -64,7 +64,7 @@ LEGAL = {
     },
     "regression, given": {"state/0/theta": REAL, "draws/1/theta": REAL},
     "own": {"state/0/theta": POSITIVE, "state/0/records": FINITE, "draws/1/theta": REAL},
-    "one normal": {"state/0/point": REAL, "state/0/floats": REAL, "draws/1/theta": REAL},
+    "one normal": {"state/0/point": REAL, "state/0/floats": REAL, "draws/1/theta": REAL, "draws/1/weights": {"0.5"}},
     "own, given": {"draws/1/theta": REAL},
     "abc": {
         "state/0/theta": POSITIVE,

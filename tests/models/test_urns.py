@@ -1,9 +1,12 @@
 """A random other record's cluster, read record by record or by the clusters' sizes."""
 
+import numba
 import numpy as np
 import pytest
+from scipy.special import digamma
 
 from sklearn_dpmix.mixings._urn import FEW, MANY, cluster_of_another
+from sklearn_dpmix.samplers.mixture.moves._split_merge import harmonic
 
 
 @pytest.mark.parametrize(("n_records", "n_slots"), [(50, 8), (MANY + 9, FEW), (MANY + 9, 2 * FEW)])
@@ -19,3 +22,10 @@ def test_clusters_have_the_weights_of_their_other_records(n_records, n_slots):
     else:
         np.testing.assert_array_equal(found, np.delete(alloc, i)[u.astype(int)])
     assert cluster_of_another(n_records - 1.0, alloc, counts, i) in alloc  # rounded up
+
+
+def test_harmonic_numbers_where_the_fourth_power_of_n_leaves_64_bits():
+    """Catches integers that wrap around: at multiples of 65,536 a cluster of one more was always split."""
+    compiled = numba.njit(lambda n: harmonic(n))
+    for n in (32, 33, 1000, 65_536, 131_072, 10**6):
+        assert compiled(n) == pytest.approx(digamma(n + 1.0) + np.euler_gamma, rel=1e-11)

@@ -31,9 +31,14 @@ class Parts(NamedTuple):
     sampler: Any
 
     @property
+    def has_noise(self):
+        """Whether what is released are not the records themselves."""
+        return self.mechanism is not None and not self.mechanism.releases_records
+
+    @property
     def is_noisy(self):
         """Whether the sampler sees noise."""
-        return self.mechanism is not None and not self.kernel.absorbs_noise
+        return self.has_noise and not self.kernel.absorbs_noise
 
     def offers(self, name):
         """An attribute of the mechanism; False without a mechanism or the attribute."""
@@ -47,7 +52,7 @@ class Parts(NamedTuple):
     @property
     def setting(self):
         """Words for a message: with or without a mechanism."""
-        return "without a mechanism" if self.mechanism is None else "under a mechanism"
+        return "under a mechanism" if self.has_noise else "without a mechanism"
 
     @property
     def tilts(self):
@@ -152,6 +157,11 @@ REQUIREMENTS = (
         'mechanism={mechanism!r}, kernel={kernel!r}; sampler="auto" handles this pair',
     ),
     Requirement(
+        lambda parts: parts.is_noisy or not parts.sampler.moves_records,
+        "sampler {who} imputes confidential records and moves them, but without noise, or with a kernel that absorbs "
+        f"it, records are given; got mechanism={{mechanism!r}}, kernel={{kernel!r}}: {AUTO}",
+    ),
+    Requirement(
         lambda parts: (
             not (parts.is_noisy and parts.sampler.needs_marginal_channel) or has_marginal(parts.mechanism, parts.kernel)
         ),
@@ -169,8 +179,7 @@ REQUIREMENTS = (
     ),
     Requirement(
         lambda parts: (
-            parts.kernel.is_product
-            or ("noise" if parts.mechanism is not None else "none") in parts.sampler.takes_correlated
+            parts.kernel.is_product or ("noise" if parts.has_noise else "none") in parts.sampler.takes_correlated
         ),
         "sampler {who} cannot use {of}, whose features are correlated, {parts.setting}: " + AUTO,
     ),

@@ -70,7 +70,8 @@ class Auto(MixtureSampler):
 
     def resolve(self, mechanism: Any, kernel: Any, mixing: Any = None) -> MixtureSampler:
         other = AutoOfRecords().resolve(mechanism, kernel, mixing)
-        return MeasureWhereFast(mechanism, kernel, mixing, other) if can_walk(mechanism, kernel, mixing) else other
+        is_walk = has_noised(mechanism, kernel) and has_masses(mixing)
+        return MeasureWhereFast(mechanism, kernel, mixing, other) if is_walk else other
 
 
 class AutoOfRecords(MixtureSampler):
@@ -138,11 +139,6 @@ class MeasureWhereFast(MixingMeasure):
         size = n_answers * n_features * self.mechanism.n_categories
         most = MOST_OF_MANY if MANY_EACH * n_answers <= n_records else MOST_ANSWERS
         return size <= (MOST_TO_ONE if n_features == 1 else most)
-
-
-def can_walk(mechanism, kernel, mixing):
-    """Whether ``MixingMeasure`` takes them."""
-    return has_noised(mechanism, kernel) and has_masses(mixing)
 
 
 def has_masses(mixing):

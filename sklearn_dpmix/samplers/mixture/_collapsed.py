@@ -130,7 +130,7 @@ def collapsed_sweep(sampler, kernel, mixing, state, rng):
             if value > top:
                 total *= exp(top - value)
                 top = value
-            mass = weight * exp(value - top)
+            mass = weight * exp(value - top) if value > -inf else 0.0
             total += mass
             if rng.random() * total < mass:
                 chosen = c

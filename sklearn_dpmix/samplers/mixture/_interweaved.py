@@ -16,8 +16,8 @@ from .._driver import most_times
 from ._neal5 import urn_sweep
 from ._places import AFTER_GIBBS, AFTER_URN, GIBBS, N_SLOTS, STAGE, URN, URN_RATE
 from ._reuse import ReUse, reuse_pass
-from ._state import compact, update_clusters
-from .moves._noncentred import log_weight_gain, move_records, noncentred_moves
+from ._state import compact, running_mean, update_clusters
+from .moves._noncentred import noncentred_moves
 from .moves._split_merge import sort_records, split_merge
 
 REVERSE_SHARE = 0.8
@@ -47,6 +47,7 @@ class Interweaved(ReUse):
 
     kernel_needs = ("relative", "residuals", "steps")
     needs_noise_free = False
+    moves_records = True
     has_acceptance = True
     needs_order = True
     takes_correlated = frozenset()
@@ -72,11 +73,15 @@ class Interweaved(ReUse):
 
     @compiled
     def shift(self, rng, channel, kernel, Z, state, first, last, k, to):
-        return log_weight_gain(channel, kernel, Z, state, first, last, k, to)
+        total = 0.0
+        for r in range(first, last):
+            total += kernel.log_weight_change(channel, Z, state.order[r], state.theta, k, to, state.records)
+        return total
 
     @compiled
     def keep(self, channel, kernel, Z, state, first, last, k, to):
-        move_records(kernel, state, first, last, k, to)
+        for r in range(first, last):
+            kernel.carry_record(state.theta, k, to, state.records, state.order[r])
 
     @compiled
     def undo(self, channel, Z, state, first, last):
@@ -112,8 +117,7 @@ def urn_or_gibbs(sampler, channel, kernel, mixing, Z, state, rng, warming_up):
             return False
         if warming_up:
             rate = (state.floats[ACCEPTED] - accepted) / (state.floats[PROPOSED] - proposed)
-            old = state.floats[URN_RATE]
-            state.floats[URN_RATE] = rate if old == 0.0 else old + 0.05 * (rate - old)
+            state.floats[URN_RATE] = running_mean(state.floats[URN_RATE], rate)
         compact(state)
         ints[STAGE] = AFTER_URN
     if ints[STAGE] == GIBBS:

@@ -89,7 +89,6 @@ class JainNeal(MixtureSampler):
         return clone(self).set_params(sampler=self.wrapped.sized(n_records, n_features, count_different))
 
     def restored(self, values: Any, Z: Array, kernel: Any, mixing: Any, state: Any, fresh: Any, n_sweeps: int) -> Any:
-        state = super().restored(values, Z, kernel, mixing, state, fresh, n_sweeps)
         return self.wrapped.restored(values, Z, kernel, mixing, state, fresh, n_sweeps)
 
     @property

@@ -1,6 +1,6 @@
 """Private Neal 5: a pseudo-marginal Pólya-urn sampler (Beraha et al., Algorithm 1, eqs. 7-8, with ERRATA)."""
 
-from math import exp, log
+from math import exp, inf, log
 from typing import Any
 
 from sklearn.base import clone
@@ -50,7 +50,7 @@ class Neal5(MixtureSampler):
 
         Under a release of all records too: there no estimate of one record's g is independent of the others'.
         """
-        if mechanism is None or kernel.absorbs_noise or mechanism.is_histogram:
+        if mechanism is None or mechanism.releases_records or kernel.absorbs_noise or mechanism.is_histogram:
             return clone(self).set_params(n_auxiliary=1)
         return self
 
@@ -135,6 +135,6 @@ def log_estimate(m, channel, kernel, Z, i, theta, k, records, row):
         if weight > top:
             total = total * exp(top - weight) + 1.0
             top = weight
-        else:
+        elif weight > -inf:
             total += exp(weight - top)
     return top + log(total)

@@ -102,7 +102,7 @@ def gibbs_sweep(n_candidates, channel, kernel, mixing, Z, state, rng):
             if value > top:
                 total *= exp(top - value)
                 top = value
-            mass = weight * exp(value - top)
+            mass = weight * exp(value - top) if value > -inf else 0.0
             total += mass
             if rng.random() * total < mass:
                 chosen = candidate

@@ -23,7 +23,7 @@ from ._run import Draws
 from ._sampler import MixtureSampler, check_concentration
 
 N_SWEEPS, N_TUNED = range(2)  # ints
-LOG_STEP, ACCEPTED = range(2)  # floats
+LOG_STEP = 0  # floats
 N_PATHS, N_STEPS = 2, 5  # paths in a sweep, most steps of one
 TARGET = 0.8  # acceptance rate that the step is tuned to
 N_VECTORS = 6
@@ -78,7 +78,7 @@ class OneNormal(MixtureSampler):
 
     def init(self, values: Any, Z: Any, records: Any, sizes: Any, rng: np.random.Generator) -> NormalState:
         point = rng.standard_normal(Z.centre.size)
-        return NormalState(point, np.zeros(2, dtype=np.int64), np.array([log(0.7), 0.0]))
+        return NormalState(point, np.zeros(2, dtype=np.int64), np.array([log(0.7)]))
 
     def restored(self, values: Any, Z: Any, kernel: Any, mixing: Any, state: Any, fresh: Any, n_sweeps: int) -> Any:
         state = same_layout(fresh, state)
@@ -86,7 +86,6 @@ class OneNormal(MixtureSampler):
         require_range(0, 2**62, ints=state.ints)
         require_finite(point=state.point)
         require_range(-20.0, 3.0, floats=state.floats[LOG_STEP])
-        require_range(0.0, 1e300, floats=state.floats[ACCEPTED])
         check_concentration(mixing, 1.0, 1)
         return state
 
@@ -129,7 +128,6 @@ class OneNormal(MixtureSampler):
                 step = floats[LOG_STEP] + max(ints[N_TUNED] ** -0.6, 0.01) * (probability - TARGET)
                 floats[LOG_STEP] = min(max(step, -20.0), 0.2)
             if rng.random() < probability:
-                floats[ACCEPTED] += 1.0
                 current = proposed
                 for a in range(size):
                     vectors[POINT, a] = vectors[PROPOSAL, a]
@@ -277,7 +275,7 @@ def set_force(kernel, seen, vectors, matrices):
     root, total, of_mean, slope = matrices[ROOT], matrices[OF_TOTAL], matrices[OF_MEAN], matrices[SLOPE]
     e, force = vectors[SECOND], vectors[FORCE]
     share = 1.0 / kernel.precision + 1.0 / n
-    for j in range(d):  # row j of A⁻¹ B A⁻¹ = (A⁻¹ (A⁻¹ B)')'
+    for j in range(d):  # the four terms are added to zeros
         for i in range(d):
             slope[j, i] = 0.0
     add_sandwich(kernel, seen.scatter, root, vectors, slope, d, True)

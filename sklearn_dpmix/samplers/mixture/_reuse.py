@@ -84,7 +84,7 @@ class ReUse(MixtureSampler):
 @helper
 def weigh_counts(sampler, channel, kernel, state, discount):
     """Masses of occupied clusters, and what the sampler looks up of them."""
-    state.work[MASS] = 0.0
+    state.work[MASS], state.work[PEAK] = 0.0, 0.0
     for k in range(state.ints[N_SLOTS]):
         if state.counts[k] > 0.0:
             state.work[MASS, k] = state.counts[k] - discount
@@ -135,6 +135,9 @@ def reuse_pass(sampler, rng, channel, kernel, mixing, Z, state):
         kernel.draw_prior(rng, theta, pool[p])
         work[MASS, pool[p]] = share
         sampler.prepare(channel, kernel, theta, work, pool[p], True)
+    largest = 1.0  # of the densities that what ``exp_bounded`` leaves out may be multiplied by
+    for c in range(n_slots):
+        largest = max(largest, work[PEAK, c])
     stop = alloc.size
     for i in range(state.ints[CURSOR], alloc.size):
         k = alloc[i]
@@ -154,7 +157,7 @@ def reuse_pass(sampler, rng, channel, kernel, mixing, Z, state):
         padded = (n_slots + 7) // 8 * 8  # whole vectors; slots beyond have mass 0
         sampler.weigh_clusters(channel, kernel, Z, i, records, theta, work, padded)
         total = add_probabilities(work, padded)
-        if total < 1e-250:
+        if not 1e-250 * largest <= total <= 1e250:  # nor if it is no number
             total = sampler.weigh_in_logs(channel, kernel, Z, i, records, theta, work, n_slots)
         chosen = draw_slot(rng, work, n_slots, total, k)
         alloc[i] = chosen
@@ -172,6 +175,7 @@ def reuse_pass(sampler, rng, channel, kernel, mixing, Z, state):
                         n_slots += 1
                     kernel.draw_prior(rng, theta, pool[p])
                     sampler.prepare(channel, kernel, theta, work, pool[p], True)
+                    largest = max(largest, work[PEAK, pool[p]])
                 work[MASS, pool[p]] = share
         work[MASS, chosen] = counts[chosen] - discount
         sampler.put_on(rng, channel, kernel, Z, i, records, theta, chosen)

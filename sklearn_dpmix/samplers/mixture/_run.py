@@ -9,7 +9,7 @@ from ..._base.compiled import entry, helper
 from ..._base.restore import require, require_range
 from .._driver import is_kept, n_kept
 from ._places import CONCENTRATION, N_CLUSTERS, N_SLOTS, N_SWEEPS, NOT_BEGUN, STAGE
-from ._state import MAX_SLOTS, grow, n_cached, twice, update_clusters
+from ._state import MAX_SLOTS, copy_params, grow, n_cached, twice, update_clusters
 
 #: A draw's mixing measure is cut where less than this mass is left: one more atom (in densities: the base measure)
 #: has it.  Where the rest is more after ``MOST_OF_REST`` atoms, up to ``MOST_SHARES`` more share it.
@@ -120,6 +120,8 @@ def run(sampler, channel, kernel, mixing, Z, state, rng, until, n_warmup, thin, 
             for k in range(ints[N_CLUSTERS]):
                 kernel.draw_prior(rng, state.theta, k)
         update_clusters(rng, sampler.n_aux, channel, kernel, state, False)  # given the starting records
+        for k in range(ints[N_SLOTS], state.counts.size):  # passes look at whole vectors of slots, used or not
+            copy_params(state.theta, 0, k)
         ints[STAGE] = 0
     while ints[N_SWEEPS] < until:
         records_draw = is_kept(ints[N_SWEEPS] + 1, n_warmup, thin)

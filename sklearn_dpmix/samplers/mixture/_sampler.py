@@ -15,7 +15,7 @@ from ._state import n_cached, new_state
 
 __all__ = ["MixtureSampler", "check_count"]
 
-CHUNK = 2**18  # records looked at together, which bounds the memory of what is kept of each
+CHUNK = 2**18  # records handled at a time, so that temporary arrays stay small
 
 
 class MixtureSampler(Component):
@@ -52,6 +52,8 @@ class MixtureSampler(Component):
     takes_correlated = frozenset({"none"})
     #: True if the sweep sees the release as noise-free records: no mechanism, or a kernel that absorbs the noise
     needs_noise_free = False
+    #: whether moves carry records along, of which the release must leave something open
+    moves_records = False
     #: imputed records kept for each record
     n_imputed = 1
     #: whether the sweep keeps a slice level for each record
@@ -169,24 +171,21 @@ class MixtureSampler(Component):
             As :meth:`init` returns it.
         n_sweeps : int
         """
-        state = state.restored(fresh, n_sweeps)
+        state, (_, channel, _, urn) = state.restored(fresh, n_sweeps), values
         n_clusters, concentration = int(state.ints[N_CLUSTERS]), state.floats[CONCENTRATION]
         for place, (least, most) in self.float_ranges.items():
             require_range(least, most, floats=state.floats[place])
         if n_sweeps:
             kernel.check_state(state.theta[state.counts > 0], state.records[: state.alloc.size])
         check_concentration(mixing, concentration, n_clusters)
-        require(
-            values[3].new_cluster_weight(concentration, n_clusters) >= 0, "floats", "has an impossible concentration"
-        )
-        require(n_clusters <= getattr(values[3], "most_clusters", np.inf), "ints", "has more clusters than the mixing")
-        if values[
-            1
-        ]._owner.releases_records:  # the records are given; a chain may start at what is nearest in the support
+        is_possible = urn.new_cluster_weight(concentration, n_clusters) >= 0
+        require(is_possible, "floats", "has an impossible concentration")
+        require(n_clusters <= getattr(urn, "most_clusters", np.inf), "ints", "has more clusters than the mixing")
+        if channel._owner.releases_records:  # they are given; a chain may start at what is nearest in the support
             records = state.records[:-1]
             require((records == fresh.records[:-1]) | (records == Z[:, None]), "records", "are not those given to fit")
-        if self.is_global(values[1]):
-            table = start_table(values[1], Z, state.records[:-1, 0])
+        if self.is_global(channel):
+            table = start_table(channel, Z, state.records[:-1, 0])
             is_same = np.isclose(state.table[0], table[0], rtol=1e-6, atol=0.0)
             require(is_same & np.all(state.table[1:] == table[1:], axis=0), "table", "is not that of the records")
         return state
@@ -241,7 +240,6 @@ def check_count(owner, name, value):
     """Check a sampler's positive integer parameter."""
     if not is_integer(value) or not 1 <= value <= 2**31:
         raise ValueError(f"{type(owner).__name__}: {name} must be a positive integer, at most 2**31, got {value!r}")
-    return int(value)
 
 
 def check_concentration(mixing, found, n_clusters):

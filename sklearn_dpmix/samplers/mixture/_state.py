@@ -118,7 +118,7 @@ def grow(state):
     return state._replace(
         counts=twice(state.counts),
         stats=twice(state.stats),
-        theta=twice(state.theta.T, axis=1).T,
+        theta=np.tile(state.theta.T, 2).T,  # no zeros: of which a kernel may make NaN
         work=twice(state.work, axis=1),
         free=twice(state.free),
     )
@@ -206,6 +206,12 @@ def tune_step(floats, tuned, at, probability, target):
 
 
 @helper
+def running_mean(old, value):
+    """An average that forgets; 0 if nothing was measured yet."""
+    return value if old == 0.0 else old + 0.05 * (value - old)
+
+
+@helper
 def fill_cache(channel, kernel, theta, k):
     """What the channel keeps of θ_k: a separate function, since otherwise every caller compiles it again."""
     channel.cache(kernel, theta, k)
@@ -215,12 +221,6 @@ def fill_cache(channel, kernel, theta, k):
 def update_clusters(rng, m, channel, kernel, state, tune):
     """θ_k given the records in k (Beraha et al., Algorithm 1 line 14: all m auxiliaries count), for each cluster."""
     recompute_stats(m, kernel, state)
-    move_clusters(rng, m, channel, kernel, state, tune)
-
-
-@helper
-def move_clusters(rng, m, channel, kernel, state, tune):
-    """θ_k given its sufficient statistics, for each cluster."""
     floats, target = state.floats, kernel.target_acceptance()
     for k in range(state.ints[N_SLOTS]):
         if state.counts[k] > 0.0:

@@ -4,8 +4,8 @@ import numpy as np
 
 from ...._base.compiled import compiled, helper
 from .._places import BIN_MOVE_RATE
-from .._state import update_clusters
-from ._integrated_records import CellSampler, running_mean
+from .._state import running_mean, update_clusters
+from ._integrated_records import CellSampler
 
 N_PAIRS = 16  # on which a sweep of the warm-up measures bin_move_rate
 

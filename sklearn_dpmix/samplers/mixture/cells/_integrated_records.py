@@ -12,7 +12,7 @@ from ...._base.compiled import compiled, helper, lower
 from .._places import BIN_MOVE_RATE, CELL_CHANGE_RATE, MASS, N_SLOTS, NO_PASS, PASS, PASSED, PROBABILITY, STAGE
 from .._reuse import ReUse, reuse_pass
 from .._sampler import check_count
-from .._state import fill_cache, update_clusters
+from .._state import fill_cache, running_mean, update_clusters
 from ..moves._noncentred import noncentred_moves
 from ..moves._split_merge import sort_records, split_merge
 
@@ -129,8 +129,8 @@ class CellSampler(ReUse):
     @compiled
     def move_share(self, state):
         """Probability that a sweep moves parameters with the records integrated out."""
-        doubt = state.floats[CELL_CHANGE_RATE]
-        return 1.0 if doubt == 0.0 else min(max(2.0 * doubt, 0.1), 1.0)
+        change = state.floats[CELL_CHANGE_RATE]
+        return 1.0 if change == 0.0 else min(max(2.0 * change, 0.1), 1.0)
 
     @compiled
     def attempts(self, state):
@@ -141,9 +141,9 @@ class CellSampler(ReUse):
     @compiled
     def move_given_records(self, rng, channel, kernel, Z, state, tune):
         """The kernel's own update of the parameters, given records drawn exactly: the better, the less noise."""
-        doubt = impute_by_cell(rng, channel, kernel, Z, state)
+        change = impute_by_cell(rng, channel, kernel, Z, state)
         if tune:
-            state.floats[CELL_CHANGE_RATE] = running_mean(state.floats[CELL_CHANGE_RATE], doubt)
+            state.floats[CELL_CHANGE_RATE] = running_mean(state.floats[CELL_CHANGE_RATE], change)
         update_clusters(rng, self.n_aux, channel, kernel, state, tune)
 
     @compiled
@@ -175,18 +175,12 @@ def sweep_cells(sampler, rng, channel, kernel, mixing, Z, state, warming_up):
 
 
 @helper
-def running_mean(old, value):
-    """An average that forgets; 0 if nothing was measured yet."""
-    return value if old == 0.0 else old + 0.05 * (value - old)
-
-
-@helper
 def impute_by_cell(rng, channel, kernel, Z, state):
     """Every record from its exact conditional: its cell, then the kernel within.  Needs ``order``.
 
     Returns the mean probability that another draw would be in another cell.
     """
-    theta, order, size, first, doubt = state.theta, state.order, channel.last_cell + 1, 0, 0.0
+    theta, order, size, first, change = state.theta, state.order, channel.last_cell + 1, 0, 0.0
     at, whole = theta.shape[1] - size, size // 4 * 4
     mass, chances = np.empty(size), np.empty(size)
     for k in range(state.ints[N_SLOTS]):
@@ -213,7 +207,7 @@ def impute_by_cell(rng, channel, kernel, Z, state):
                     u -= chances[c]
                     if u < 0.0:
                         break
-            doubt += 1.0 - chances[chosen] / total if total > 0.0 else 0.0
+            change += 1.0 - chances[chosen] / total if total > 0.0 else 0.0
             state.records[i, 0, 0] = channel.draw_within(rng, kernel, theta, k, chosen)
         first = last
-    return doubt / order.size
+    return change / order.size

@@ -10,8 +10,8 @@ from math import inf, log
 
 from ...._base.compiled import compiled, helper
 from .._places import CONCENTRATION, CURSOR, MASS, N_CLUSTERS, N_FREE, N_SLOTS, N_SOURCES, OTHERS, PROBABILITY, STAGE
-from .._state import State, compact, fill_cache, occupy, take_slot, update_clusters
-from ._bins import draw_within_bins
+from .._state import State, compact, fill_cache, occupy, take_slot
+from ._bins import Bins
 from ._integrated_records import CellSampler, sweep_cells
 
 
@@ -53,10 +53,7 @@ class Sources(CellSampler):
                 gain += log(step)
         return gain + log(ratio)
 
-    @compiled
-    def move_given_records(self, rng, channel, kernel, Z, state, tune):
-        draw_within_bins(rng, channel, kernel, state)
-        update_clusters(rng, self.n_aux, channel, kernel, state, tune)
+    move_given_records = Bins.move_given_records
 
     @compiled
     def sweep(self, channel, kernel, mixing, Z, state, rng, warming_up):

@@ -15,22 +15,6 @@ TARGET = 0.35
 
 
 @helper
-def log_weight_gain(channel, kernel, Z, state, first, last, k, to):
-    """Change of Σ log q(z_i | y_i) when records' residuals move from cluster parameters k to ``to``."""
-    total = 0.0
-    for r in range(first, last):
-        total += kernel.log_weight_change(channel, Z, state.order[r], state.theta, k, to, state.records)
-    return total
-
-
-@helper
-def move_records(kernel, state, first, last, k, to):
-    """Carry records' residuals from cluster parameters k to ``to``."""
-    for r in range(first, last):
-        kernel.carry_record(state.theta, k, to, state.records, state.order[r])
-
-
-@helper
 def noncentred_moves(sampler, rng, channel, kernel, Z, state, tune):
     """Move the means, then the scales, of each cluster; needs ``order`` sorted by cluster, and a spare slot.
 

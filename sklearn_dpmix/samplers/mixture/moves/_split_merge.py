@@ -46,7 +46,7 @@ def sort_records(state):
 def harmonic(n):
     """1 + 1/2 + ... + 1/n."""
     if n > 32:
-        return log(n) + 0.5772156649015329 + 0.5 / n - 1.0 / (12.0 * n * n) + 1.0 / (120.0 * n**4)
+        return log(n) + 0.5772156649015329 + 0.5 / n - 1.0 / (12.0 * n * n) + 1.0 / (120.0 * float(n) ** 4)
     total = 0.0
     for i in range(1, n + 1):
         total += 1.0 / i
@@ -113,7 +113,7 @@ def try_split(sampler, rng, channel, kernel, mixing, Z, state, near):
     concentration, n_clusters = state.floats[CONCENTRATION], state.ints[N_CLUSTERS]
     gain = log_split_prior(mixing, concentration, n_clusters, float(n - part), float(part))
     gain += log_new_params(kernel, theta, k, new, near)
-    for r in range(part):  # a random subset, moved to the end of the cluster's first_record of ``order``
+    for r in range(part):  # a random subset, moved to the end of the cluster's part of ``order``
         last = first + n - 1 - r
         other = first + min(int(rng.random() * (n - r)), n - r - 1)
         order[other], order[last] = order[last], order[other]
