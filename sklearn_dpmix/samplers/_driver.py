@@ -7,7 +7,7 @@ Mixtures, which may stop if there is no room, and chains in plain Python have th
 from .._base.compiled import Component, compiled, entry, helper, lower
 from ._parameter_draws import new_statistic_draws
 
-MOST_SWEEPS, MOST_NUMBERS = 8, 24_000  # that count as one; that these move together
+MOST_SWEEPS, MOST_NUMBERS = 8, 24_000  # that count as one at most; fewer if they move more numbers than these
 
 
 def most_times(n_numbers=1):

@@ -250,7 +250,8 @@ def test_records_beyond_public_bounds():
             return theta + rng.normal(size=theta.shape)
 
     model = PrivateABC(LaplaceMechanism(scale=0.5, bounds=(-1, 1)), model=Record(), n_draws=40_000, random_state=0)
-    draws = model.fit([[0.7], [0.9]]).theta_draws_[:, 0]
+    with pytest.warns(UserWarning, match="takes the 2 rows for releases of one and the same statistic"):
+        draws = model.fit([[0.7], [0.9]]).theta_draws_[:, 0]
     theta, x = np.linspace(-8, 8, 1601)[:, None], np.linspace(-9, 9, 3601)
     kernel = np.exp(-np.abs(np.array([[0.7], [0.9]]) - np.clip(x, -1, 1)).sum(axis=0) / 0.5)
     weight = stats.norm.pdf(theta[:, 0]) * (stats.norm.pdf(x, theta) @ kernel)

@@ -179,6 +179,18 @@ def test_an_unknown_number_of_exponential_records_is_exact():
 
 
 @pytest.mark.slow
+@pytest.mark.parametrize("rate", [1e-15, 1e-40])
+def test_a_prior_far_beyond_the_release_ends(rate):
+    """Catches a chain that starts where one more or less is the same number: it never came back."""
+    model = PrivateExpFamilyGibbs(
+        LaplaceMechanism(scale=1e6), family="poisson", prior=GammaPrior(1.0, rate), n_records=100, n_warmup=20,
+        n_draws=20, random_state=0,
+    )  # fmt: skip
+    with pytest.warns(RuntimeWarning, match="have not mixed"):
+        assert np.all(np.isfinite(model.fit([50.0]).theta_draws_))
+
+
+@pytest.mark.slow
 def test_large_noise_and_many_records_mix():
     """θ and s do not hold each other in place, for n of a billion and noise far beyond the sampling spread."""
     unit = GammaPrior()

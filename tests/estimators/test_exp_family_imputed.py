@@ -1,5 +1,7 @@
 """PrivateExpFamilyGibbs where records are cut at bounds: imputation record by record."""
 
+from types import SimpleNamespace
+
 import bounded_records_oracle as clamped
 import numpy as np
 import pytest
@@ -13,6 +15,7 @@ from sklearn_dpmix.mechanisms import GaussianMechanism, LaplaceMechanism
 from sklearn_dpmix.models import GammaPrior, GammaProductPrior, NormalInverseGammaPrior, resolve_family
 from sklearn_dpmix.models._family_records import carry_poisson
 from sklearn_dpmix.queries import NoisyCount, SufficientStatistics
+from sklearn_dpmix.samplers.augmentation import _carry, _family_sums
 
 pytestmark = pytest.mark.filterwarnings(MIXED)
 
@@ -159,3 +162,17 @@ def test_poisson_records_are_carried_by_their_quantiles():
         assert np.all(np.diff(found[np.argsort(x, kind="stable")]) > -3 - 3 * np.sqrt(max(rate, other)))
         assert abs(found.mean() - other) < 5 * np.sqrt(other / 4000)
         assert abs(found.var() / other - 1.0) < 5 * np.sqrt((2.0 + 1.0 / other) / 4000)
+
+
+def test_a_rate_beyond_the_moves_stays_where_it_is():
+    """Catches a prior of 0 where the state is: any proposal was then accepted, whatever had been released."""
+    model = SimpleNamespace(
+        block_size=lambda block: 1, get_block=lambda theta, block, v: None, set_block=lambda to, block, v: None,
+        log_prior_block=lambda theta, block: -np.inf if theta[0] < 1e-150 else 0.0,
+    )  # fmt: skip
+    state = SimpleNamespace(
+        theta=np.array([1e-200]), work=np.zeros((8, 4)), steps=np.ones((1, 1, 1)), total=np.zeros(1)
+    )
+    rng = np.random.default_rng(0)
+    assert _carry.move_block(rng, model, None, None, state, 0, -3.0, True) == -3.0
+    assert _family_sums.jump(rng, None, model, None, None, state, -3.0) == -3.0

@@ -175,6 +175,16 @@ def test_normal_approximation_of_many_counts_starts_near_the_release():
         np.testing.assert_allclose(model.theta_draws_.mean(axis=(0, 1)), counts / 10_000, atol=1e-3)
 
 
+@pytest.mark.slow
+def test_an_unknown_number_of_which_counts_say_nothing():
+    """n is then as its noisy count says.  Catches steps that grow with n, as if they were as likely backwards."""
+    n = np.arange(1.0, 400.0)
+    for count, scale in ((20.0, 10.0), (10.0, 20.0)):
+        model = draw("multinomial", [3.0, 5.0, 4.0], 1e6, None, count=(count, scale), approximation="normal", thin=5)
+        weights = np.exp(-np.abs(n - count) / scale)
+        assert_mean_close(model.n_records_draws_, np.average(n, weights=weights), min_ess=300, what="n")
+
+
 @pytest.mark.nightly
 def test_normal_approximation_of_two_categories_is_that_of_a_binomial():
     """Both counts released, of which the second is n - s: two releases of s."""

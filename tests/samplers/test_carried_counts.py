@@ -116,3 +116,14 @@ def test_large_counts_are_those_of_an_enumeration():
     assert_mean_close(draws, enumerated(release, n, scale))
     with pytest.raises(Disagreement):
         assert_mean_close(draws, enumerated(release, n, 1.2 * scale))
+
+
+def test_a_count_in_the_far_tail_is_not_carried():
+    """Catches quantiles of uniform numbers that are told apart from 1 by rounding only: counts went anywhere."""
+    rng, context = np.random.default_rng(1), (NoNoise(), None, np.zeros((0, 0)), np.zeros((0, 1)), np.zeros(16))
+    order = np.arange(300)
+    for _ in range(50):
+        counts = np.append(80.0, rng.multinomial(2920, np.full(299, 1.0 / 299.0)))
+        before = counts.copy()
+        assert _carried_counts.carry(rng, context, 10.0, counts, order, 10.0, np.zeros(300)) == 10.0
+        np.testing.assert_array_equal(counts, before)

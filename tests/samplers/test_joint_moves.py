@@ -58,7 +58,7 @@ def moved(kind, is_independent, size=800, n_moves=5, widest=4.0):
                 _normal_statistic.move(
                     rng, sampler, model, channel, channel, y[None], np.zeros((0, 1)), state, is_independent, kind
                 )
-            _normal_statistic.set_score(sampler, state)
+            _normal_statistic.log_centred(sampler, state, 0)
             out[i, at] = [*state.free[0], *state.score[0], *(y - state.statistic)]
     return out
 

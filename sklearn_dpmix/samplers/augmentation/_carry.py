@@ -43,6 +43,9 @@ def move_block(rng, model, channel, S, state, block, current, adapt):
     """A random-walk step of one block of parameters.  Returns the log density of the release."""
     theta, work, m, step = state.theta, state.work, model.block_size(block), state.steps[block]
     v, direction, total, to = work[0], work[1], work[2][: state.total.size], work[3]
+    before = model.log_prior_block(theta, block)
+    if not before > -inf:  # beyond what these moves reach: nothing would lead back
+        return current
     model.get_block(theta, block, v)
     for a in range(m):
         direction[a] = rng.standard_normal()
@@ -52,7 +55,7 @@ def move_block(rng, model, channel, S, state, block, current, adapt):
         for b in range(a + 1):
             v[a] += step[a, b] * direction[b]
     model.set_block(to, block, v)
-    gain = model.log_prior_block(to, block) - model.log_prior_block(theta, block)
+    gain = model.log_prior_block(to, block) - before
     proposed = current
     if gain > -inf:
         carried_total(model, to, block, state, total)
@@ -61,7 +64,7 @@ def move_block(rng, model, channel, S, state, block, current, adapt):
     probability = exp(min(gain, 0.0))
     state.floats[MOVES_PROPOSED] += 1.0
     if adapt:
-        adapt_factor(step, direction, m, probability, state.ints)
+        adapt_factor(step, direction, m, probability, state.ints, N_ADAPTED)
     if rng.random() >= probability:
         return current
     state.floats[MOVES_ACCEPTED] += 1.0
@@ -79,14 +82,14 @@ def move_blocks(rng, n_rounds, model, channel, S, state, current, adapt):
 
 
 @helper
-def adapt_factor(factor, direction, m, probability, ints):
+def adapt_factor(factor, direction, m, probability, ints, at):
     """Vihola (2012), eq. (1): S S' ← S (I + η (α - α*) u u' / ‖u‖²) S', by an update of the lower factor S.
 
     With v = S u √(η |α - α*|) / ‖u‖ it is S S' ± v v'; the downdate is by less than half of S S', so that it stays
     positive definite.
     """
-    ints[N_ADAPTED] += 1
-    rate = min(1.0, m * ints[N_ADAPTED] ** -0.66) * (probability - TARGET)
+    ints[at] += 1
+    rate = min(1.0, m * ints[at] ** -0.66) * (probability - TARGET)
     length = 0.0
     for a in range(m):
         length += direction[a] * direction[a]

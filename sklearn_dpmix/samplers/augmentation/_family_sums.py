@@ -58,11 +58,14 @@ class FamilyAugmentation(Component):
 def jump(rng, sampler, model, channel, S, state, current):
     """A non-centred move to a draw of the mixture.  Returns the log density of the release."""
     theta, work = state.theta, state.work
+    before = model.log_prior_block(theta, 0)
+    if not before > -inf:  # beyond what these moves reach: nothing would lead back
+        return current
     old, new, to, total = work[OLD], work[NEW], work[TO], work[0][: state.total.size]
     model.get_block(theta, 0, old)
     propose(rng, sampler, old, new, True)
     model.set_block(to, 0, new)
-    gain = model.log_prior_block(to, 0) - model.log_prior_block(theta, 0)
+    gain = model.log_prior_block(to, 0) - before
     gain += log_proposal(sampler, old) - log_proposal(sampler, new)
     if not gain > -inf:
         return current

@@ -20,8 +20,8 @@ from math import inf
 from ..._base.compiled import helper
 from ..._base.linear import eliminate
 
-MOST_STEPS, SHORTEST = 50, 1e-3  # passes; of a step
-CLOSE = 1e-8  # sums, a record; the step from there on squares that
+MOST_STEPS, SHORTEST = 50, 1e-3  # passes at most; a step is not halved below this share of itself
+CLOSE = 1e-8  # error of a sum, per record, from which one more step is enough: it squares the error
 
 
 @helper

@@ -28,9 +28,9 @@ from ..._base.restore import require, require_finite, require_range, require_swe
 from .._release_density import log_release
 from ._carry import adapt_factor
 from ._regression_number import walk_number
-from ._regression_paths import ACCEPTED, LOG_STEP, N_SWEEPS, PROPOSED, follow, learn, log_target, take
+from ._regression_paths import ACCEPTED, LOG_STEP, N_PATH_INTS, N_SWEEPS, PROPOSED, follow, learn, log_target, take
 
-OF_STEP, OF_HELD, N_INTS = 2, 3, 6  # where the integers that a walk is adapted by begin
+OF_STEP, OF_HELD, N_INTS = range(N_PATH_INTS, N_PATH_INTS + 3)  # steps that either walk was adapted by
 N_PATHS, N_WALKS = 2, 8  # in a sweep: paths, and steps of either random walk
 MOST_TURNS = 10
 
@@ -202,7 +202,7 @@ def walk_design(rng, model, channel, counter, S, C, state, current, adapt):
             point[1, a] += gap[a]
         proposed = log_target(model, channel, counter, S, C, state, 1)
         if adapt:
-            adapt_factor(step, direction, size, exp(min(proposed - current, 0.0)), state.ints[OF_STEP:])
+            adapt_factor(step, direction, size, exp(min(proposed - current, 0.0)), state.ints, OF_STEP)
         if rng.standard_exponential() > -(proposed - current):
             take(state)
             current = proposed
@@ -227,7 +227,7 @@ def walk_given_products(rng, model, channel, S, state, adapt):
             point[1, a] = point[0, a] + gap[a]
         proposed = log_given_products(model, channel, S, state, 1)
         if adapt:
-            adapt_factor(state.held, direction, size, exp(min(proposed - current, 0.0)), state.ints[OF_HELD:])
+            adapt_factor(state.held, direction, size, exp(min(proposed - current, 0.0)), state.ints, OF_HELD)
         if rng.standard_exponential() > -(proposed - current):
             take(state)
             current = proposed

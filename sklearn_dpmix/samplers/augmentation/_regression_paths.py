@@ -13,7 +13,7 @@ from typing import NamedTuple
 import numpy as np
 
 from ..._base.compiled import helper
-from ..._base.linear import factor, invert_triangle, multiply_lower, multiply_upper
+from ..._base.linear import add_square, factor, invert_triangle, multiply_lower, multiply_upper
 from .._release_density import log_entry, log_release
 from ._regression_number import hold_number
 
@@ -165,12 +165,10 @@ def learn(sampler, state):
     if third == 0 or sweep % third != 0 or sweep > 2 * third or n < 10:
         return
     prior = float(size)  # draws that the metric so far is worth
+    add_square(metric, prior, products, size)
     for a in range(size):
         for b in range(a + 1):
-            old = 0.0
-            for r in range(b + 1):
-                old += metric[a, r] * metric[b, r]
-            products[a, b] = (products[a, b] + prior * old) / (n + prior)
+            products[a, b] /= n + prior
     factor(products, size)
     for a in range(size):
         mean[a] = 0.0

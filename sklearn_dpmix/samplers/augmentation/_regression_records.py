@@ -14,7 +14,7 @@ of the predictors explain the same release.
 from math import exp
 
 from ..._base.compiled import Component, compiled, helper
-from ..._base.linear import factor
+from ..._base.linear import factor, multiply_triangles
 from .._release_density import log_release
 from ._augmented_state import MOVES_ACCEPTED, MOVES_PROPOSED, N_RECORDS, N_SWEEPS, TUNED
 from ._carry import move_blocks
@@ -23,7 +23,7 @@ from ._regression_paths import Paths, follow, learn, linearise, log_target
 
 SUFFICES = 0.5  # acceptance rate of whole paths
 LINEARISED = 10  # sweeps from one linearisation to the next
-SHARE, FEWEST = 0.25, 1000  # of the records that a sweep updates then
+SHARE, FEWEST = 0.25, 1000  # then a sweep updates this share of the records, but at least so many
 
 
 class RegressionAugmentation(Component):
@@ -171,12 +171,7 @@ def set_standard(model, state):
 @helper
 def set_spread(p, work):
     """K = WF."""
-    standard, root = work[7 * p + 12 : 8 * p + 14], work[p + 2 : 2 * p + 4]
-    for a in range(p + 2):
-        for b in range(p + 2):
-            root[a, b] = 0.0
-            for r in range(b, a + 1):
-                root[a, b] += standard[a, r] * work[r, b]
+    multiply_triangles(work[7 * p + 12 : 8 * p + 14], work, 1.0, work[p + 2 : 2 * p + 4], p + 2)
 
 
 @helper

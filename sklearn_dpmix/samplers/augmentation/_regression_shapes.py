@@ -49,7 +49,7 @@ class ShapeAugmentation(RegressionAugmentation):
 
 @helper
 def change_shapes(sampler, rng, n_tries, model, channel, S, state, current):
-    """Proposals for one predictor after the other, with e in y's place.
+    """Proposals for one predictor after the other; meanwhile the records hold e where y was.
 
     Shares are integrated out: they are to be drawn next.  Returns the log density of the release.
     """

@@ -125,14 +125,14 @@ class CurvaturePosterior:
         value = np.log(total[:, 0, 0]) + largest[:, 0, 0]
         return value, -(slope @ flat).reshape(H.shape), even.sum(axis=1)
 
-    def _total(self, h):
-        """Eigenvalues of V, of a matrix with eigenvalues h, as if A were a multiple of the identity."""
-        return self.released.gradient_noise**2 + self.spread * h + self.mean_square * h * h
-
     def _rise(self, h):
-        """Slope in log h of what pulls eigenvalues up (volume) less what pulls them down (det V)."""
+        """Slope in log h of what pulls eigenvalues up (volume) less what pulls them down (det V).
+
+        As if A were a multiple of the identity.
+        """
+        total = self.released.gradient_noise**2 + self.spread * h + self.mean_square * h * h  # eigenvalues of V
         slope = self.spread * h + 2.0 * self.mean_square * h * h
-        return 0.5 * (self.p + 1) - 0.5 * slope / self._total(h)
+        return 0.5 * (self.p + 1) - 0.5 * slope / total
 
     def _guess(self):
         """A matrix near the mean given Z: Z shrunk towards each cS, by how likely S and k are, as were H normal.
@@ -243,12 +243,9 @@ class CurvaturePosterior:
             step = min(step * np.exp(0.8 * (rate - ACCEPTED)), LONGEST_STEP)
         return walkers, step
 
+    @np.errstate(over="ignore", invalid="ignore")  # of trajectories that leave for infinity: not accepted
     def move(self, rng, walkers, step):
         """Each walker's next state by Hamiltonian Monte Carlo, and the mean probability of acceptance."""
-        with np.errstate(over="ignore", invalid="ignore"):  # of trajectories that leave for infinity: not accepted
-            return self._move(rng, walkers, step)
-
-    def _move(self, rng, walkers, step):
         new, value, slope = walkers
         momentum = rng.standard_normal(new.shape)
         energy = value - 0.5 * (momentum * momentum).sum(axis=1)

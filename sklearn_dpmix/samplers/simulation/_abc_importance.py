@@ -130,7 +130,7 @@ def weigh(theta, statistics, log_weight, n):
         weights,
         ess=effective_of_means(theta, weights),
         log_evidence=float(total - np.log(n)),
-        log_evidence_error=float(np.sqrt(max(squares - 1.0 / n, 0.0))) if squares > 0.0 else np.inf,
+        log_evidence_error=float(np.sqrt(max(n * squares - 1.0, 0.0) / (n - 1))) if squares > 0.0 and n > 1 else np.inf,
         acceptance_rate=np.nan,
         n_simulations=int(np.count_nonzero(~np.isnan(statistics[:, 0]))),
         complete=True,

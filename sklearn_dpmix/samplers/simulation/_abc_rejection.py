@@ -90,7 +90,8 @@ class RejectionABC(BaseEstimator):
         n_simulations = sum(block[4] for block in blocks)
         rate = sum(block[2] for block in blocks) / n_simulations
         square = sum(block[3] for block in blocks) / n_simulations
-        error = np.sqrt(max(square / rate / rate - 1.0, 0.0) / n_simulations) if rate > 1e-150 else inf
+        is_known = rate > 1e-150 and n_simulations > 1
+        error = np.sqrt(max(square / rate / rate - 1.0, 0.0) / (n_simulations - 1)) if is_known else inf
         theta, statistics = (np.concatenate([block[k] for block in blocks])[:n_draws] for k in (0, 1))
         n = len(theta)
         return WeightedDraws(

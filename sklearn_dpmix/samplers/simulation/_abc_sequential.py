@@ -73,7 +73,8 @@ class SequentialABC(BaseEstimator):
         proposal, width, widths, was_interrupted = None, inf, [], False
 
         def batches(step):
-            return Batches(simulator, block_root(root, step), proposal, self.batch_size, n_jobs, budget, 4 * n_draws)
+            own = np.random.SeedSequence(root.entropy, spawn_key=(*root.spawn_key, 1, step))
+            return Batches(simulator, own, proposal, self.batch_size, n_jobs, budget, 4 * n_draws)
 
         pilot = batches(0)
         try:
@@ -282,6 +283,8 @@ class Proposal:
                 f"{type(simulator.model).__name__}.log_prior(theta) must be finite where sample_prior draws, got -inf"
             )
         self.simulator, self.d = simulator, moving.shape[1]
+        log_constant = gammaln(0.5 * (DF + self.d)) - gammaln(0.5 * DF) - 0.5 * self.d * log(DF * np.pi)
+        self.log_constant = log_constant - np.sum(np.log(np.diag(self.root)))
         rng = np.random.Generator(np.random.PCG64(0))  # of the mixture's centres; any will do
         self.centres = theta[systematic(theta, weights, N_CENTRES, rng)]
 
@@ -302,13 +305,9 @@ class Proposal:
         whiten = np.linalg.inv(self.root).T
         squares = cdist(theta[:, self.varies] @ whiten, self.centres[:, self.varies] @ whiten, "sqeuclidean")
         mean = np.mean((1.0 + squares / DF) ** (-0.5 * (DF + self.d)), axis=1)
-        log_t = np.log(np.maximum(mean, 1e-300)) + self._log_constant()
+        log_t = np.log(np.maximum(mean, 1e-300)) + self.log_constant
         log_prior = self.simulator.log_prior(theta)
         return np.logaddexp(log(1.0 - SHARE_OF_PRIOR) + log_t, log(SHARE_OF_PRIOR) + log_prior)
-
-    def _log_constant(self):
-        value = gammaln(0.5 * (DF + self.d)) - gammaln(0.5 * DF) - 0.5 * self.d * log(DF * np.pi)
-        return value - np.sum(np.log(np.diag(self.root)))
 
 
 def narrowest(simulations, target, width):
@@ -333,8 +332,3 @@ def systematic(theta, weights, size, rng):
     ends = np.cumsum(weights[order])
     at = np.searchsorted(ends / ends[-1], (np.arange(size) + rng.random()) / size)
     return order[np.minimum(at, len(order) - 1)]
-
-
-def block_root(root, *key):
-    """The seed sequence of a step: it depends on its place only."""
-    return np.random.SeedSequence(root.entropy, spawn_key=(*root.spawn_key, 1, *key))

@@ -20,7 +20,7 @@ from ..._base.parameters import numbers
 #: Error probabilities of accepting a rise, of the size of the next sample, and of convergence (Caffo et al., §5).
 ALPHA, BETA, GAMMA = 0.25, 0.25, 0.1
 BLOCK = 65536  # simulations at a time
-LAST = 100_000  # of a Newton step, at least
+NEWTON_SIZE = 100_000  # simulations that a Newton step begins with
 FEWEST_EFFECTIVE = 100  # simulations, by their weights, for an error to be believed
 STEP = 1e-4  # of numeric derivatives, in scales of the parameters
 #: How much such a step bends the log likelihood, at least (and more than its rounding), and how many times that at most
@@ -238,7 +238,7 @@ class Top(NamedTuple):
 
 def newton_step(simulator, likelihood, theta, precision, most, rng):
     """Louis' score and information at θ, from simulations until the step is known to ``precision`` standard errors."""
-    size, kept = min(LAST, most), None
+    size, kept = min(NEWTON_SIZE, most), None
     nan = np.full(len(theta), np.nan)
     while True:
         imputed, kept = impute(simulator, theta, size, rng, kept)

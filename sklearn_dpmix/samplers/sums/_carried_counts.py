@@ -19,6 +19,7 @@ from ._statistic import log_gamma_ratio, log_noise
 NARROWEST, WIDEST = 1e-6, 1e6  # α beyond does not move so
 LONGEST = 2.0  # standard deviation of a step of log α
 LEAST = 1e-300  # probability of a count: quantiles of less likely ones are not numbers that can be told apart
+HIGHEST = 1.0 - 1e-7  # nor are uniform numbers beyond: their quantiles would not lead back
 NEGLIGIBLE = 1e-18  # share of a sum
 
 
@@ -84,6 +85,8 @@ def carry(rng, context, median, counts, order, alpha, new):
             if mass < LEAST:
                 return alpha
             u = mass_below(left, alpha, after * alpha, x, mass) + rng.random() * mass
+            if u > HIGHEST:
+                return alpha
             new_x = quantile(new_left, other, after * other, u)
         new[j] = new_x
         left -= x

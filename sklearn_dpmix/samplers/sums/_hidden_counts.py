@@ -145,7 +145,7 @@ def transfer_round(rng, sampler, model, context, counts, order, width):
     size = counts.size
     shuffle(rng, order)
     for i in range(size if size > 2 else 1):
-        transfer(rng, sampler, model, context, counts, width, order[i], order[i + 1 if i + 1 < size else 0])
+        transfer(rng, sampler, model, context, counts, width, order[i], order[i + 1 if i + 1 < size else 0], NEAR)
 
 
 @helper
@@ -156,10 +156,10 @@ def hub_round(rng, sampler, model, context, counts, order, width, n_hubs):
     """
     put_first(context[2], order, n_hubs)
     for i in range(1, counts.size):
-        transfer(rng, sampler, model, context, counts, width, order[i], order[0])
+        transfer(rng, sampler, model, context, counts, width, order[i], order[0], NEAR)
     for i in range(1, n_hubs):
         for k in range(i):
-            transfer_far(rng, sampler, model, context, counts, width, order[i], order[k])
+            transfer(rng, sampler, model, context, counts, width, order[i], order[k], np.inf)
 
 
 @helper
@@ -177,36 +177,23 @@ def put_first(S, order, n_first):
 
 
 @helper
-def transfer(rng, sampler, model, context, counts, width, j, k):
-    """A draw of s_j given s_j + s_k; where counts may stick, also one near either end."""
+def transfer(rng, sampler, model, context, counts, width, j, k, near):
+    """A draw of s_j given s_j + s_k; where counts may stick, by summing over all, or over those ``near`` an end too."""
     work, fixed = context[4], counts[j] + counts[k]
     if fixed == 0.0:
         return
     may_stick = pose_transfer(model, work, j, k, fixed)
-    if may_stick and fixed <= 2.0 * NEAR:
+    if may_stick and fixed <= 2.0 * near:
         counts[j] = draw_between(rng, context, 0.0, fixed)
     else:
         work[LOG_V_FIRST] = draw_auxiliary(rng, work[ALPHA_FIRST], counts[j])
         work[LOG_V_SECOND] = draw_auxiliary(rng, work[ALPHA_SECOND], counts[k])
         counts[j], width[j] = draw_log_concave(rng, sampler, context, 0.0, fixed, counts[j], width[j], True)
-        if may_stick and counts[j] <= NEAR:
-            counts[j] = draw_between(rng, context, 0.0, NEAR)
-        elif may_stick and fixed - counts[j] <= NEAR:
-            counts[j] = draw_between(rng, context, fixed - NEAR, fixed)
+        if may_stick and counts[j] <= near:
+            counts[j] = draw_between(rng, context, 0.0, near)
+        elif may_stick and fixed - counts[j] <= near:
+            counts[j] = draw_between(rng, context, fixed - near, fixed)
     counts[k] = fixed - counts[j]
-
-
-@helper
-def transfer_far(rng, sampler, model, context, counts, width, j, k):
-    """As :func:`transfer`; where counts may stick, one draw from all that is possible, however much that is."""
-    work, fixed = context[4], counts[j] + counts[k]
-    if fixed == 0.0:
-        return
-    if pose_transfer(model, work, j, k, fixed):
-        counts[j] = draw_between(rng, context, 0.0, fixed)
-        counts[k] = fixed - counts[j]
-    else:
-        transfer(rng, sampler, model, context, counts, width, j, k)
 
 
 @helper

@@ -13,7 +13,7 @@ import math
 
 import numpy as np
 
-from ..._base.compiled import compiled, helper
+from ..._base.compiled import compiled
 from ..._base.restore import require, require_range, require_whole
 from ._log_concave import draw_log_concave
 from ._statistic import StatisticSampler, draw_log_beta, draw_log_gamma, log_gamma_ratio, log_noise, new_state
@@ -63,11 +63,18 @@ class PoissonSum(SumSampler):
         require((n > 0) | (s == 0), "statistic", "has a sum of no records")
 
     def start(self, model, n_records, rng):
-        return float(rng.poisson(n_records * rng.gamma(model.shape) / model.rate))
+        return float(rng.poisson(min(n_records * rng.gamma(model.shape) / model.rate, 2.0**50)))  # neighbours differ
 
     @compiled
     def update_sum(self, rng, model, context, s, n, width):
-        update_poisson_sum(rng, self, context, s, n[0], width)
+        work = context[4]
+        if n[0] == 0.0:  # no records, no sum
+            s[0] = 0.0
+            return
+        work[KIND], work[LINEAR] = SUM, -math.log1p(work[RATE] / n[0])
+        if work[SHAPE] < 1.0:
+            work[LOG_V] = draw_log_beta(rng, s[0] + work[SHAPE], 1.0 - work[SHAPE])
+        s[0], width[0] = draw_log_concave(rng, self, context, 0.0, np.inf, s[0], width[0], True)
 
     @compiled
     def update_records(self, rng, model, context, s, n, width):
@@ -93,19 +100,6 @@ class PoissonSum(SumSampler):
     def draw_theta(self, model, state, rng):
         log_g = draw_log_gamma(rng, model.shape + state.statistic[0])
         state.theta[0] = math.exp(log_g - math.log(model.rate + state.n_records[0]))
-
-
-@helper
-def update_poisson_sum(rng, sampler, context, s, n, width):
-    """s given n: no records, no sum."""
-    work = context[4]
-    if n == 0.0:
-        s[0] = 0.0
-        return
-    work[KIND], work[LINEAR] = SUM, -math.log1p(work[RATE] / n)
-    if work[SHAPE] < 1.0:
-        work[LOG_V] = draw_log_beta(rng, s[0] + work[SHAPE], 1.0 - work[SHAPE])
-    s[0], width[0] = draw_log_concave(rng, sampler, context, 0.0, np.inf, s[0], width[0], True)
 
 
 class GammaSum(SumSampler):

@@ -62,7 +62,7 @@ class TableSampler(StatisticSampler):
         first, last = find_window(
             lambda s: float(log_mass(np.array([s]), 1.0)[0]),
             self.largest(n_records),
-            lambda first, last: self.log_range(model, n_records, last),
+            lambda last: self.log_range(model, n_records, last),
         )
         if last - first >= MAX_POINTS:
             return None
@@ -90,7 +90,7 @@ def find_window(log_mass, largest, log_range):
     ----------
     log_mass : callable, concave on the integers
     largest : float, possibly inf
-    log_range : callable (first, last) -> range of log w on [0, last] or more
+    log_range : callable (last) -> range of log w on [0, last] or more
     """
     mode = _last(lambda s: s == 0 or log_mass(s) > log_mass(s - 1.0), 0.0, largest)
     top, fall = log_mass(mode), -math.log(TAIL) + 2.0
@@ -98,7 +98,7 @@ def find_window(log_mass, largest, log_range):
         last = _last(lambda s: log_mass(s) >= top - fall, mode, largest)  # noqa: B023
         below = _last(lambda d: log_mass(mode - d) >= top - fall, 0.0, mode)  # noqa: B023
         first = mode - below
-        needed = -math.log(TAIL) + 2.0 + log_range(first, last)
+        needed = -math.log(TAIL) + 2.0 + log_range(last)
         if needed <= fall:
             return max(first - 1.0, 0.0), min(last + 1.0, largest)
         fall = needed + 1e-9 * abs(needed)

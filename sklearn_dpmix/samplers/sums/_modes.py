@@ -99,7 +99,7 @@ def find_modes(log_density, starts, n_records, count=0.0):
     best = grid[local_maxima(values)]
     modes = []
     for start in best:
-        found = _climb(log_density, start, 0.1)
+        found = _climb(log_density, start)
         factor = _factor(log_density, found)
         height = float(log_density(found)[0])
         apart = [np.linalg.norm(np.linalg.solve(other[1], found - other[0])) for other in modes]
@@ -147,9 +147,9 @@ def local_maxima(values):
     return np.ravel_multi_index(np.transpose(kept), values.shape)
 
 
-def _climb(log_density, start, step):
+def _climb(log_density, start):
     """The local maximum above a point."""
-    scales = np.full(len(start), step)
+    scales = np.full(len(start), 0.1)
     for _ in range(3):  # again from where it stopped: a simplex may have collapsed
         simplex = np.vstack([start, start + np.diag(scales)])
         found = minimize(

@@ -19,7 +19,7 @@ import math
 import numpy as np
 
 from ..._base.compiled import compiled, helper
-from ..._base.numeric import log1p_exp
+from ..._base.numeric import log1p_exp, log_ndtr_interval
 from ..._base.restore import require
 from ._log_concave import draw_log_concave
 from ._statistic import ACCEPTED, PROPOSED, StatisticSampler, draw_log_gamma, log_noise, new_state, shuffle
@@ -129,11 +129,14 @@ def log_weight(logit, s, fixed, size, a, b):
 def update_records(rng, channel, counter, S, C, state):
     """Step 4."""
     s, theta, n = state.statistic, state.theta, state.n_records
-    new = n[0] + float(math.floor(0.5 + 2.0 * n[0] * SMALLEST_WALK ** rng.random() * rng.standard_normal()))
+    size = 2.0 * SMALLEST_WALK ** rng.random()
+    step = float(math.floor(0.5 + size * n[0] * rng.standard_normal()))
+    new = n[0] + step
     if new < 1.0:
         return
     scale = math.sqrt(new / n[0])
     gain = log_noise(counter, C, 0, new) - log_noise(counter, C, 0, n[0])
+    gain += log_step(size * new, -step) - log_step(size * n[0], step)
     for j in range(s.size):
         gain += log_noise(channel, S, j, new * theta[j] + scale * (s[j] - n[0] * theta[j]))
         gain -= log_noise(channel, S, j, s[j])
@@ -141,3 +144,9 @@ def update_records(rng, channel, counter, S, C, state):
         for j in range(s.size):
             s[j] = new * theta[j] + scale * (s[j] - n[0] * theta[j])
         n[0] = new
+
+
+@helper
+def log_step(sd, step):
+    """Log probability that a normal number with this standard deviation rounds to ``step``."""
+    return log_ndtr_interval((step - 0.5) / sd, (step + 0.5) / sd)

@@ -54,18 +54,10 @@ class NormalState(NamedTuple):
     free: np.ndarray  # (2, d): v, with u last where n is unknown; a proposal
     mean: np.ndarray  # (2, k): μ at either
     root: np.ndarray  # (2, k, k): L
-    score: np.ndarray  # (3, k): z; the statistic that goes with a proposal; its z
+    score: np.ndarray  # (3, k): z; of a proposal, z or the statistic that goes with it; its z where that is drawn
     width: np.ndarray  # (3,)
     work: np.ndarray
     ints: np.ndarray
-
-    def restored(self, fresh, n_sweeps):
-        """Return this state, read from a file after that many sweeps, checked (:mod:`sklearn_dpmix._base.restore`)."""
-        state = same_layout(fresh, self)
-        require_finite(theta=state.theta, statistic=state.statistic, free=state.free[0])
-        require_finite(mean=state.mean[0], root=state.root[0])
-        require_chain(state, n_sweeps)
-        return state
 
 
 class NormalApproximation(StatisticSampler):
@@ -138,14 +130,17 @@ class NormalApproximation(StatisticSampler):
         return state
 
     def restored(self, model, is_known, is_given, state, fresh, n_sweeps):
-        state = state.restored(fresh, n_sweeps)
+        state = same_layout(fresh, state)
+        require_finite(theta=state.theta, statistic=state.statistic, free=state.free[0])
+        require_finite(mean=state.mean[0], root=state.root[0])
+        require_chain(state, n_sweeps)
         if is_given:
             require_same(fresh, state, "statistic")
         mean, root = np.zeros_like(state.mean[0]), np.zeros_like(state.root[0])
         model.moments(state.free[0], mean, root)
         require(np.isclose(state.mean[0], mean, rtol=1e-6), "mean", "is not that of its parameters")
         require(np.isclose(state.root[0], root, rtol=1e-6), "root", "is not that of its parameters")
-        require(is_known or state.free[0, -1] > 0, "free", "has an impossible number of records")
+        require(is_known or state.free[0, -1] >= 0.5, "free", "has an impossible number of records")
         return state
 
     @compiled
@@ -187,7 +182,7 @@ class NormalApproximation(StatisticSampler):
         model.to_theta(state.free[0], state.theta)
 
     @compiled
-    def n_records(self, state):
+    def number(self, state):
         return self.n_of(state.free[0])
 
 
@@ -255,24 +250,12 @@ def draw_along_lines(rng, sampler, context, state):
 
 
 @helper
-def set_score(sampler, state):
-    """z of the state, into ``score[0]``."""
-    n = sampler.n_of(state.free[0])
-    scale = 1.0 / math.sqrt(n)
-    for j in range(state.statistic.size):
-        value = (state.statistic[j] - n * state.mean[0, j]) * scale
-        for i in range(j):
-            value -= state.root[0, j, i] * state.score[0, i]
-        state.score[0, j] = value / state.root[0, j, j]
-
-
-@helper
 def log_centred(sampler, state, which):
-    """log N(s | nμ, nΣ) at the state (0) or the proposal (1), up to a constant."""
+    """log N(s | nμ, nΣ) at the state (0) or the proposal (1), up to a constant; leaves z in ``score[which]``."""
     n = sampler.n_of(state.free[which])
     scale = 1.0 / math.sqrt(n)
     value = -0.5 * state.statistic.size * math.log(n)
-    score = state.score[1]
+    score = state.score[which]
     for j in range(state.statistic.size):
         z = (state.statistic[j] - n * state.mean[which, j]) * scale
         for i in range(j):
@@ -303,7 +286,7 @@ def redraw_score(rng, sampler, state, n):
 @helper
 def move(rng, sampler, model, channel, counter, S, C, state, is_independent, kind):
     """Step 2: one Metropolis–Hastings move of v."""
-    set_score(sampler, state)
+    centred = log_centred(sampler, state, 0)
     propose(rng, sampler, state.free[0], state.free[1], is_independent)
     state.ints[PROPOSED] += 1
     n = sampler.n_of(state.free[1])
@@ -321,7 +304,7 @@ def move(rng, sampler, model, channel, counter, S, C, state, is_independent, kin
         if not state.root[1, j, j] > SMALLEST_ROOT:
             return
     if kind == CENTRED:
-        gain += log_centred(sampler, state, 1) - log_centred(sampler, state, 0)
+        gain += log_centred(sampler, state, 1) - centred
     else:
         scale, z = math.sqrt(n), state.score[0]
         if kind == JOINT:

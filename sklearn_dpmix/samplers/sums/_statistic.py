@@ -41,7 +41,7 @@ class StatisticState(NamedTuple):
         state = same_layout(fresh, self)
         require_finite(theta=state.theta, statistic=state.statistic, n_records=state.n_records)
         require_chain(state, n_sweeps)
-        require(np.sort(state.order) == np.arange(len(state.order)), "order", "is not one of the coordinates")
+        require(np.sort(state.order) == np.arange(len(state.order)), "order", "does not have each coordinate once")
         return state
 
 
@@ -52,7 +52,7 @@ def require_chain(state, n_sweeps):
     require_range(1e-300, 1e300, width=state.width)
 
 
-def new_state(n_params, statistic, n_records, n_laws, n_work=16):
+def new_state(n_params, statistic, n_records, n_laws):
     """Return a state that starts at ``statistic`` and ``n_records``."""
     statistic = np.array(statistic, dtype=np.float64)
     return StatisticState(
@@ -60,7 +60,7 @@ def new_state(n_params, statistic, n_records, n_laws, n_work=16):
         statistic=statistic,
         n_records=np.array([n_records], dtype=np.float64),
         width=np.ones(n_laws),
-        work=np.zeros(n_work),
+        work=np.zeros(16),
         order=np.arange(len(statistic)),
         ints=np.zeros(N_INTS, dtype=np.int64),
     )
@@ -116,7 +116,7 @@ class StatisticSampler(Component):
         """Raise ValueError if the statistic cannot be what it is."""
 
     @compiled
-    def n_records(self, state):
+    def number(self, state):
         return state.n_records[0]
 
     @compiled
@@ -126,7 +126,7 @@ class StatisticSampler(Component):
             draws.theta[row, p] = state.theta[p]
         for j in range(draws.statistic.shape[1]):
             draws.statistic[row, j] = state.statistic[j]
-        draws.n_records[row] = self.n_records(state)
+        draws.n_records[row] = self.number(state)
 
 
 @helper
