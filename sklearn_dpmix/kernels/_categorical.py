@@ -208,7 +208,7 @@ class CategoricalKernel(Kernel):
 def number_of_categories(release: Any) -> int:
     """K if the mechanism has no ``n_categories``: by its bounds, not by a release, which noise has moved."""
     if release.mechanism is None:
-        return int(release.Z.max()) + 1
+        return int(max(release.Z.max(), 0.0)) + 1  # negative ones are refused as they are
     bounds = release.bounds()
     if bounds is None or np.any(bounds != [0.0, np.floor(bounds[0, 1])]):
         raise ValueError(

@@ -120,8 +120,7 @@ class NormalKernel(Kernel):
     def _lower(self, *, n_features, **context):
         return lower(type(self), self._hyperparameters(n_features))
 
-    # --- base measure and conjugate update; statistics are Σ(y - mean), Σ(y - mean)², which no offset spoils
-    # -----------
+    # --- base measure and conjugate update; sums are of y - mean, so that no offset spoils them ----------------------
 
     @compiled
     def add(self, stats, k, j, y, sign):
@@ -233,7 +232,7 @@ class NormalKernel(Kernel):
 
     @compiled
     def clamped_variance(self, theta, k, j, lo, hi):
-        """Variance of the record moved to [lo, hi]: of e - (e - b)₊ + (a - e)₊ for standard normal e, times σ²."""
+        """Variance of the record moved to [lo, hi]: of e - (e - b)₊ + (-a - e)₊ for standard normal e, times σ²."""
         mean, sd = theta[k, 4 * j], theta[k, 4 * j + 1]
         a, b = (mean - lo) / sd, (hi - mean) / sd
         away = mean_above(a) - mean_above(b)

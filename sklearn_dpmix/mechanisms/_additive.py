@@ -52,7 +52,6 @@ class AdditiveMechanism(StatisticReleases, RecordChannel):
     """
 
     bounds: ArrayLike | None = None
-    clamp: bool = True
     query: Any = None
     #: 1 or 2: the norm of the sensitivity that calibrates the noise; None if the class gives no guarantee
     norm: int | None = None

@@ -50,7 +50,6 @@ class BinnedChannel(OwnDraws, CellChannel):
     """
 
     piece_shape = "flat"
-    clamp = True
     tables = "bins"
 
     def bounds_for(self, n_features: int | None) -> Floats:

@@ -89,7 +89,6 @@ class BinomialMechanism(OwnDraws, RecordLosses, CellChannel, BinomialLikelihood)
     piece_shape = "binomial"
     noised_kernels = frozenset({"beta", "normal", "truncated_normal"})
     is_discrete = True
-    clamp = True
 
     def __init__(
         self, epsilon: float | None = None, n_trials: int | None = None, *, bounds: ArrayLike | None = (0, 1)

@@ -132,7 +132,7 @@ class GaussianCalibrated(AdditiveMechanism):
         scales = np.array([self._scale_of(one, sensitivity, n_features) for one in distinct.tolist()])[inverse]
         return scales.reshape(np.shape(epsilon)) if np.ndim(epsilon) else float(scales.item())
 
-    def delta_of(self, epsilon: float | None, rho: float) -> float:
+    def delta_of(self, epsilon: float, rho: float) -> float:
         """δ of the noise that is used, at ε."""
         assert self.delta is not None
         return float(self.delta)

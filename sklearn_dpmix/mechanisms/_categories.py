@@ -33,6 +33,9 @@ class CategoryChannel(RecordChannel):
     def _n_categories(self):
         return positive_integer("n_categories", self.n_categories, least=2, most=self.most_categories)
 
+    def _records(self, X):
+        return self._check_categories(X, "X")
+
     def _check_categories(self, X, name):
         try:
             X = check_array(X, dtype=np.float64, input_name=name, estimator=type(self).__name__)
@@ -59,8 +62,8 @@ class IndirectChannel(CategoryChannel):
 
     A subclass lowers the field ``size``, K, and defines the compiled ``log_category(self, Z, i, j, c)``, the log
     probability of feature j of release i given category c.  It also defines ``_shares(Z)``, rough shares of the
-    categories, (n_features, K), and ``_likelihoods(Z, j)``, the likelihood of each category given feature j of each
-    release, (n, K).
+    categories, (n_features, K), and either ``_likelihoods(Z, j)``, the likelihood of each category given feature j of
+    each release, (n, K), or :meth:`guess` itself.
     """
 
     def moments(self, Z: Array) -> tuple[Floats, Floats]:

@@ -296,7 +296,7 @@ class NoNoise(RecordChannel):
         return np.zeros((2 * len(places), places.shape[1]))
 
     def _lower(self, **context):
-        return lower(type(self), {"is_exact": 1.0})
+        return lower(type(self), {})
 
     @compiled
     def fill_normal(self, j, nodes, n, mean, log_variance, out, first, second):

@@ -14,7 +14,7 @@ from ..privacy._guarantee import half_square, rounded_up
 from ._statistic_noise import StatisticNoise
 
 #: Largest relative error of ‖L⁻¹‖ from rounding, and so of a guarantee.
-LARGEST_DOUBT = 1e-9
+LARGEST_ERROR = 1e-9
 
 
 class EllipticalMechanism(StatisticNoise):
@@ -83,15 +83,15 @@ class EllipticalMechanism(StatisticNoise):
         return rounded_up(sensitivity * self._steepest()) if sensitivity else 0.0
 
     def _steepest(self):
-        """‖L⁻¹‖, to a relative error of ``LARGEST_DOUBT``."""
+        """‖L⁻¹‖, to a relative error of ``LARGEST_ERROR``."""
         factor = self._factor()
         with np.errstate(all="ignore"):
             inverse = solve_triangular(factor, np.eye(len(factor)), lower=True, check_finite=False)
-            doubt = np.abs(inverse) @ np.abs(factor) @ np.abs(inverse)
-        if np.all(np.isfinite(doubt)):
+            error = np.abs(inverse) @ np.abs(factor) @ np.abs(inverse)
+        if np.all(np.isfinite(error)):
             steepest = float(np.linalg.norm(inverse, 2))
-            doubt = 2.0 * len(factor) * np.finfo(np.float64).eps * float(np.linalg.norm(doubt, 2))
-            if doubt <= LARGEST_DOUBT * steepest:
+            error = 2.0 * len(factor) * np.finfo(np.float64).eps * float(np.linalg.norm(error, 2))
+            if error <= LARGEST_ERROR * steepest:
                 return steepest
         raise ValueError(
             f"covariance is too close to singular, got covariance={self.covariance!r}: the noise in its narrowest "

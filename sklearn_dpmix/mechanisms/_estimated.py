@@ -41,7 +41,7 @@ class EstimatedChannel(RecordChannel):
     def _possible(self, n, mean, mean_square, error):
         """Moments from estimates of those of u, and the variance of the estimate of the mean.
 
-        As far as noise hides the mean, it is shrunk to the middle, as if it were uniform on [0, 1].
+        The more noise hides the mean, the nearer it is moved to the middle, as under a uniform prior on [0, 1].
         """
         lo, hi = self.bounds_for(len(mean)).T
         inside = np.clip(mean, 0.0, 1.0)

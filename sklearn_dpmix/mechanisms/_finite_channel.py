@@ -171,9 +171,6 @@ class FiniteChannelMechanism(OwnDraws, SurveyDesigns, IndirectChannel):
 
     # --- releases ----------------------------------------------------------------------------------------------------
 
-    def _records(self, X):
-        return self._check_categories(X, "X")
-
     def _simulate(self, rng, X):
         Z = np.empty(X.shape)
         for j, matrix in enumerate(self._for(X.shape[1], "X")):

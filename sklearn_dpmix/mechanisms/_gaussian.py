@@ -104,10 +104,10 @@ class GaussianMechanism(GaussianCalibrated):
             return np.sqrt(2.0 * np.log(1.25 / self.delta)) * sensitivity / epsilon
         return gaussian_scale(epsilon, self.delta, sensitivity)
 
-    def delta_of(self, epsilon: float | None, rho: float) -> float:
+    def delta_of(self, epsilon: float, rho: float) -> float:
         if self.calibration == "analytic":
             return super().delta_of(epsilon, rho)
-        return gaussian_delta(epsilon, rho) if epsilon is not None and rho < inf else 1.0
+        return gaussian_delta(epsilon, rho) if rho < inf else 1.0
 
     def node_spacing(self, sd: float, scale: float | None = None) -> float:
         """Width of cells in which nodes stand for releases of normal components with this standard deviation.

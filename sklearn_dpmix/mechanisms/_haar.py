@@ -111,8 +111,10 @@ class HaarWaveletMechanism(BinnedChannel):
 
     def guarantee(self, n_features: int | None = None) -> PrivacyGuarantee:
         """Return the guarantee of one record's release: the ε that the noise gives."""
-        epsilon = self.sensitivity() / self.noise_scale_for(1)
-        return PrivacyGuarantee.pure(float(epsilon))
+        scale = self.noise_scale_for(1)
+        if self.calibration == "exact":
+            return PrivacyGuarantee.pure(positive_number("epsilon", self.epsilon))
+        return PrivacyGuarantee.pure(float(self.sensitivity() / scale))
 
     def coefficients(self) -> Floats:
         """Coefficients of a record in each bin: (n_bins, 2^(J+1) - 1)."""

@@ -67,7 +67,7 @@ class HistogramMechanism(BinnedChannel):
         return released / released.sum()
 
     def _more(self):
-        """What could as well have been released beside it: so few draws, or so much noise, may all be in one bin."""
+        """How many counts to add, spread evenly: of few draws, or much noise, all may be in one bin."""
         return 1.0
 
     def moments(self, Z: Array) -> tuple[Floats, Floats]:

@@ -68,14 +68,15 @@ def slopes_at_end(apart, scale):
 
 
 @helper
-def add_series(nodes, x, n, factor, b0, b1, b2, b3, total, mean, variance, out, first, second):
+def add_series(nodes, x, n, factor, series, total, mean, variance, out, first, second):
     """Add Σ b_j D^2j of the normal density of variance ``total`` to ``factor`` times what is there.
 
     Derivatives of it are Hermite polynomials, and its change by log σ² is half of σ² times its second derivative.
     """
     inverse = 1.0 / sqrt(total)
     square = inverse * inverse
-    b1, b2, b3 = b1 * square, b2 * square * square, b3 * square * square * square
+    b0, b1 = series[1], series[2] * square
+    b2, b3 = series[3] * square * square, series[4] * square * square * square
     p0, p1, p2 = b0 - b1 + 3.0 * b2 - 15.0 * b3, b1 - 6.0 * b2 + 45.0 * b3, b2 - 15.0 * b3
     q0, q1, q2 = b0 - 3.0 * b1 + 15.0 * b2 - 105.0 * b3, b1 - 10.0 * b2 + 105.0 * b3, b2 - 21.0 * b3
     r0, r1 = -b0 + 3.0 * b1 - 15.0 * b2 + 105.0 * b3, b0 - 6.0 * b1 + 45.0 * b2 - 420.0 * b3

@@ -97,8 +97,7 @@ def fill_integers_laplace(nodes, x, n, low, high, rate, q, series, mean, log_var
     else:
         clear(n, out, first, second)
     variance = exp(log_variance)
-    b0, b1, b2, b3 = series[1], series[2], series[3], series[4]
-    add_series(nodes, x, n, series[0], b0, b1, b2, b3, variance, mean, variance, out, first, second)
+    add_series(nodes, x, n, series[0], series, variance, mean, variance, out, first, second)
     if low > -inf:
         inverse = 1.0 / sqrt(variance)
         below, above = max((low - 0.5 - mean) * inverse, -NO_BOUND), max((mean - high - 0.5) * inverse, -NO_BOUND)
@@ -190,8 +189,7 @@ def fill_integers_gaussian(nodes, x, n, low, high, scale, noise, far, series, me
         fill_rounded(nodes, x, n, total, mean, variance, out, first, second)
     else:
         clear(n, out, first, second)
-        b0, b1, b2, b3 = series[1], series[2], series[3], series[4]
-        add_series(nodes, x, n, 0.0, b0, b1, b2, b3, total, mean, variance, out, first, second)
+        add_series(nodes, x, n, 0.0, series, total, mean, variance, out, first, second)
     if is_low:
         near = low + END_NOISE * scale
         ends = start, min(last, np.ceil(near) + far), low, high

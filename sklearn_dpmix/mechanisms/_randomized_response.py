@@ -75,9 +75,6 @@ class RandomizedResponseMechanism(OwnDraws, RecordLosses, CategoryChannel):
         """Raise ValueError if Z cannot be a release of this mechanism."""
         self._check_values(Z, "Z")
 
-    def _records(self, X):
-        return self._check_categories(X, "X")
-
     def _release(self, Z):
         return self._check_categories(Z, "Z")
 
@@ -109,13 +106,14 @@ class RandomizedResponseMechanism(OwnDraws, RecordLosses, CategoryChannel):
 
     def _lower(self, *, n_records, n_features, **context):
         keep, other = self.log_probabilities(n_records, n_features)
-        return lower(type(self), {"log_keep": keep, "log_other": other})
+        return lower(type(self), {"log_keep": keep, "log_other": other, "top": self._n_categories() - 1.0})
 
     # --- compiled: a category c stands for the records in (c - ½, c + ½) ---------------------------------------------
 
     @compiled
     def log_channel(self, Z, i, j, y):
-        return self.log_keep[i] if abs(y - Z[i, j]) < 0.5 else self.log_other[i]
+        c = floor(min(max(y, 0.0), self.top) + 0.5)
+        return self.log_keep[i] if c == Z[i, j] else self.log_other[i]
 
     @compiled
     def n_pieces(self):
@@ -123,13 +121,14 @@ class RandomizedResponseMechanism(OwnDraws, RecordLosses, CategoryChannel):
 
     @compiled
     def piece(self, Z, i, j, p):
-        """Below the released category, in it, above it."""
+        """Below the released category, in it, above it; what is beyond the categories counts as the nearest."""
         z = Z[i, j]
+        lo, hi = z - 0.5 if z > 0.0 else -inf, z + 0.5 if z < self.top else inf
         if p == 0:
-            return -inf, z - 0.5, 0.0, self.log_other[i], 0.0, 0.0
+            return -inf, lo, 0.0, self.log_other[i], 0.0, 0.0
         if p == 1:
-            return z - 0.5, z + 0.5, 0.0, self.log_keep[i], 0.0, 0.0
-        return z + 0.5, inf, 0.0, self.log_other[i], 0.0, 0.0
+            return lo, hi, 0.0, self.log_keep[i], 0.0, 0.0
+        return hi, inf, 0.0, self.log_other[i], 0.0, 0.0
 
 
 def integer_odds(epsilon, n_values, n_inside=1):

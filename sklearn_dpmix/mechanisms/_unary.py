@@ -96,9 +96,6 @@ class UnaryEncodingMechanism(OwnDraws, RecordLosses, IndirectChannel):
 
     # --- releases ----------------------------------------------------------------------------------------------------
 
-    def _records(self, X):
-        return self._check_categories(X, "X")
-
     def _is_own(self, X):
         """Whether a bit belongs to the record's category, (n_records, n_features K)."""
         return (X[..., None] == np.arange(self._n_categories())).reshape(len(X), -1)
@@ -118,7 +115,7 @@ class UnaryEncodingMechanism(OwnDraws, RecordLosses, IndirectChannel):
         if wrong.any():
             i, j = np.argwhere(wrong)[0]
             raise ValueError(
-                f"Z must hold bits, 0 or 1, n_categories of them for each category, but row {i}, column {j} has "
+                f"Z must hold bits, 0 or 1: {self._n_categories()} for each feature, but row {i}, column {j} has "
                 f"{Z[i, j]:g}"
             )
 

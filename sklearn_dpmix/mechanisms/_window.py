@@ -44,7 +44,6 @@ class WindowChannel(OwnDraws, RecordLosses, EstimatedChannel):
     """Base class.  A subclass has ``epsilon`` and ``bounds``, and defines ``_window(epsilon)``, a and h for each ε."""
 
     piece_shape = "flat"
-    clamp = True
     # --- parameters --------------------------------------------------------------------------------------------------
 
     def check(self, n_features: int | None = None) -> None:

@@ -126,7 +126,7 @@ def fits(releases, epsilon, delta, accountant):
 
 def as_list(releases):
     """Return releases as a list; TypeError if one is something else."""
-    found = [releases] if isinstance(releases, Releases) else list(_iterate(releases))
+    found = list(releases) if np.iterable(releases) and not isinstance(releases, Releases) else [releases]
     for one in found:
         if not isinstance(one, Releases):
             raise TypeError(
@@ -134,13 +134,6 @@ def as_list(releases):
                 "GaussianReleases, SubsampledGaussianReleases or SubsampledReleases"
             )
     return found
-
-
-def _iterate(releases):
-    try:
-        return iter(releases)
-    except TypeError:
-        return [releases]
 
 
 def total(releases, name):

@@ -120,7 +120,10 @@ def noise_multiplier_for(
     n_releases = check_count("n_releases", n_releases, 1)
     make = _maker(epsilon, delta, accountant, batch_size, n_records)
     if accountant == "zcdp":
-        multiplier = sqrt(n_releases / (2.0 * approx_dp_to_zcdp(epsilon, delta)))
+        rho = approx_dp_to_zcdp(epsilon, delta)
+        if rho == 0.0:
+            raise ValueError(f"epsilon={epsilon!r} is so small that its ρ rounds to 0: pass one above 1e-150")
+        multiplier = sqrt(n_releases / (2.0 * rho))
     else:
         multiplier = sqrt(n_releases / (2.0 * gaussian_mu(epsilon, delta)))
         if accountant == "rdp" or make(1.0, 1).mu is None:

@@ -108,8 +108,11 @@ class GaussianReleases(Releases):
 
     @property
     def mu(self) -> float:
-        """Mean of the privacy-loss distribution N(μ, 2μ)."""
-        return _mu(self.noise_multiplier, self.n_releases)
+        """Mean of the privacy-loss distribution N(μ, 2μ); infinite if it is about to leave floating point."""
+        n, m = self.n_releases, self.noise_multiplier
+        if not n:
+            return 0.0
+        return n / (2.0 * m * m) if m > 1e-140 else inf
 
     @property
     def rho(self) -> float:
@@ -119,13 +122,6 @@ class GaussianReleases(Releases):
     def rdp(self, orders: ArrayLike) -> Floats:
         """Return α·μ for each order α."""
         return times(check_orders(orders), self.mu)
-
-
-def _mu(noise_multiplier, n_releases):
-    """n/(2m²); infinite if that is about to leave the range of floating point."""
-    if not n_releases:
-        return 0.0
-    return n_releases / (2.0 * noise_multiplier * noise_multiplier) if noise_multiplier > 1e-140 else inf
 
 
 def times(divergence, count):

@@ -99,5 +99,5 @@ class NoisyCount(OneLine):
 
     @property
     def most(self) -> int:
-        """An upper limit on the number of records: noise exceeds 40 scales with probability e^-40."""
+        """An upper limit on the number of records: 40 scales above the count; Laplace noise is larger once in e^40."""
         return self.likely + math.ceil(40.0 * self.scale)

@@ -22,6 +22,7 @@ from sklearn_dpmix.mechanisms import (
     LaplaceMechanism,
     MultivariateNormalMechanism,
     PerturbedHistogramMechanism,
+    RandomizedResponseMechanism,
 )
 from sklearn_dpmix.mixings import DirichletProcess
 from sklearn_dpmix.models import Bernoulli, Family, Multinomial, Poisson, PoissonCount
@@ -148,6 +149,16 @@ def test_replicates_of_integers_are_integers():
     model = PrivateDPMixture(mechanism, n_chains=1, n_warmup=20, n_draws=20, random_state=0).fit(Z)
     replicates = model.to_datatree(posterior_predictive=True, random_state=0)["posterior_predictive"]["release"]
     assert np.all(replicates == np.floor(replicates)) and replicates.std() > 0.5
+
+
+def test_replicates_of_categories_are_categories():
+    """Catches records of a normal kernel beyond the categories, which no mechanism takes."""
+    mechanism = RandomizedResponseMechanism(3.0, 3)
+    Z = mechanism.privatize(np.random.default_rng(0).integers(0, 3, (30, 1)), random_state=1)
+    with pytest.warns(UserWarning, match="releases categories"):
+        model = PrivateDPMixture(mechanism, n_chains=1, n_warmup=20, n_draws=20, random_state=0).fit(Z)
+    replicates = model.to_datatree(posterior_predictive=True, random_state=0)["posterior_predictive"]["release"]
+    assert set(np.unique(replicates)) == {0.0, 1.0, 2.0}
 
 
 def test_a_seed_repeats_replicates(mixture):

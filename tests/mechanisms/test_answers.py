@@ -183,6 +183,19 @@ def test_k_ary_is_randomised_response():
     np.testing.assert_allclose(found, RandomizedResponseMechanism(1.3, 4).log_density(Z, X), rtol=1e-12)
 
 
+def test_records_beyond_the_categories_count_as_the_nearest():
+    """Catches a channel that is no distribution there, as of normal records: then their likelihood is too small."""
+    Z, y = np.arange(4.0)[:, None], (-7.0, -0.6, -0.4, 0.6, 3.3, 3.6, 40.0)
+    value = RandomizedResponseMechanism(1.3, 4)._lower(n_records=4, n_features=1)
+    found = np.array([[value.log_channel(Z, i, 0, one) for i in range(4)] for one in y])
+    nearest = np.array([[0], [0], [0], [1], [3], [3], [3]])
+    expected = [FiniteChannelMechanism.k_ary(1.3, 4).log_density(Z, np.tile(one, (4, 1))) for one in nearest]
+    np.testing.assert_allclose(found, expected, rtol=1e-12)
+    pieces = [[value.piece(Z, i, 0, p)[:4] for p in range(3)] for i in range(4)]
+    of_pieces = [[next(log for lo, hi, _, log in own if lo < one <= hi) for own in pieces] for one in y]
+    np.testing.assert_allclose(of_pieces, expected, rtol=1e-12)
+
+
 # --- where a chain starts, and g --------------------------------------------------------------------------------------
 
 

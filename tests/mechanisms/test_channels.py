@@ -55,7 +55,7 @@ def test_haar_sensitivity_by_enumeration(resolution):
     largest = np.abs(c[:, None] - c).sum(axis=2).max()
     assert mechanism.sensitivity() == pytest.approx(largest, rel=1e-12)
     assert mechanism.noise_scale == pytest.approx(largest / 3.0)
-    assert mechanism.guarantee().epsilon == pytest.approx(3.0)
+    assert mechanism.guarantee().epsilon == 3.0  # nothing is lost in rounding
     loose = HaarWaveletMechanism(3.0, resolution, calibration="butucea")
     assert loose.guarantee().epsilon == pytest.approx(largest / loose.noise_scale)
     assert loose.noise_scale / mechanism.noise_scale > 7
@@ -290,6 +290,12 @@ def test_categories_taken_for_numbers_are_doubted(monkeypatch):
     with warnings.catch_warnings(), pytest.raises(Doubted):
         warnings.simplefilter("error")
         fit(RandomizedResponseMechanism(1.0, 3), Z, kernel="categorical")
+
+
+def test_answers_that_are_no_categories_are_named():
+    """Catches a number of categories that is made of them before anything looks."""
+    with pytest.raises(ValueError, match=r"Z must hold categories, .*got values in \[-2, -1\]"):
+        PrivateDPMixture(kernel="categorical").fit([[-1], [-2]])
 
 
 def test_a_release_of_all_records_has_no_labels():

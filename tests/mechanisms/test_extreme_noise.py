@@ -212,7 +212,7 @@ def test_elliptical_noise_states_what_its_factor_has(cls, monkeypatch):
                 epsilon = (4 + k) * mpmath.asinh(distance / 4) if is_t else distance
                 assert agrees(found[1].epsilon, epsilon), covariance
     assert n_right > 20
-    monkeypatch.setattr(_elliptical, "LARGEST_DOUBT", 1e-16)
+    monkeypatch.setattr(_elliptical, "LARGEST_ERROR", 1e-16)
     with pytest.raises(ValueError, match="covariance is too close to singular"):
         cls(covariance, **more, query=query).guarantee()
 

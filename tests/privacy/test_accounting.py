@@ -131,6 +131,11 @@ def test_what_is_released_together_adds_up():
 # ---------------------------------------------------------------- Rényi divergence and zCDP to (ε, δ)
 
 
+def test_a_budget_whose_rho_rounds_to_zero_is_named():
+    with pytest.raises(ValueError, match="epsilon=1e-170 is so small that its ρ rounds to 0"):
+        noise_multiplier_for(1e-170, 1e-5, 1, "zcdp")
+
+
 def test_zcdp_is_the_closed_form():
     for rho in (0.01, 1.0, 9.0):
         releases = GaussianReleases(math.sqrt(0.5 / rho))

@@ -57,7 +57,11 @@ class MixtureContents(Contents):
         def release(records):
             if mechanism is None:
                 return records
-            return mechanism.privatize(np.floor(records + 0.5) if mechanism.of_integers else records, random_state=rng)
+            if mechanism.of_integers:
+                records = np.floor(records + 0.5)
+            if mechanism.n_categories is not None:  # beyond them, the nearest one
+                records = np.clip(records, 0, mechanism.n_categories - 1)
+            return mechanism.privatize(records, random_state=rng)
 
         with warnings.catch_warnings():
             warnings.simplefilter("ignore", UserWarning)  # of a calibration that was accepted when the release was made
