@@ -1,4 +1,4 @@
-"""What the data are: exponential families, each with its sufficient statistic."""
+"""What the data are: exponential families and their priors, models for DP-MCMC, simulators, and predictors' laws."""
 
 from ._banana import Banana
 from ._epidemic import StochasticSIR

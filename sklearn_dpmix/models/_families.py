@@ -224,7 +224,7 @@ class Poisson(Identity):
         return theta[:, 0]
 
     def draw(self, rng: np.random.Generator, theta: Array) -> Array:
-        return rng.poisson(np.minimum(theta[:, 0], 1e18)).astype(np.float64)  # NumPy's largest
+        return rng.poisson(np.minimum(theta[:, 0], 1e18)).astype(np.float64)  # NumPy refuses 1e19
 
     def draw_sums(self, rng: np.random.Generator, theta: Array, n: Array) -> Floats:
         return rng.poisson(n * theta[:, 0])[:, None].astype(np.float64)

@@ -1,13 +1,14 @@
 """Logistic and linear regression on rows of bounded length: Lipschitz in θ, so DP-MCMC clips no ratio."""
 
-from math import exp, hypot, inf, lgamma, log, log1p, pi, sqrt
+from math import exp, hypot, inf, lgamma, log, pi, sqrt
 from typing import Any
 
 import numpy as np
 from scipy.optimize import brentq
 from scipy.special import expit, ndtr
 
-from .._base.compiled import compiled, helper
+from .._base.compiled import compiled
+from .._base.numeric import log1p_exp
 from .._base.parameters import check_flag, positive_integer
 from .._base.typing import Array, Floats
 from ._likelihood import LikelihoodModel, clip_rows, stretch
@@ -197,7 +198,7 @@ class LogisticLikelihood(LinearLikelihood):
     @compiled
     def record_log_ratio(self, X, i, theta, new):
         sign = 1.0 - 2.0 * X[i, int(self.n_features)]
-        return softplus(sign * self.predictor(X, i, theta)) - softplus(sign * self.predictor(X, i, new))
+        return log1p_exp(sign * self.predictor(X, i, theta)) - log1p_exp(sign * self.predictor(X, i, new))
 
     @compiled
     def add_gradient(self, X, i, theta, out):
@@ -354,9 +355,3 @@ def linear_diameter(t):
         return t
     c = 2.0 * t / (1.0 + hypot(1.0, sqrt(8.0) * t))
     return 2.0 * sqrt(1.0 - c * c) * (1.0 + t * c)
-
-
-@helper
-def softplus(v):
-    """log(1 + e^v)."""
-    return max(v, 0.0) + log1p(exp(-abs(v)))

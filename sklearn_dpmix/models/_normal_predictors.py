@@ -11,6 +11,7 @@ from sklearn.base import BaseEstimator
 
 from .._base.compiled import compiled, helper, lower
 from .._base.linear import draw_inverse_wishart_factor, draw_normal, factor
+from .._base.parameters import numbers
 from .._base.restore import require
 from .._base.typing import Floats
 from ._predictor_law import PredictorLaw
@@ -366,12 +367,9 @@ def update_covariance(model, rng, theta, n, sums, matrix, scratch):
 
 
 def _array(name, value, shape):
-    try:
-        array = np.asarray(value, dtype=np.float64)
-    except (TypeError, ValueError, OverflowError):
-        array = np.array(np.nan)
-    if array.size == 1 and max(shape) == 1:  # a number is enough for one predictor
+    array = numbers(value)
+    if array is not None and array.size == 1 and max(shape) == 1:  # a number is enough for one predictor
         array = array.reshape(shape)
-    if array.shape != shape or not np.all(np.isfinite(array)):
+    if array is None or array.shape != shape or not np.all(np.isfinite(array)):
         raise ValueError(f"GaussianPredictors: {name} must be finite and of shape {shape}, got {name}={value!r}")
     return array

@@ -84,7 +84,7 @@ def time_below(start, linear, square):
     discriminant = linear * linear - 4.0 * start * square
     if linear > 0.0:
         return -0.5 * (linear + sqrt(discriminant)) / square if square < 0.0 else inf
-    if not discriminant > 0.0 or (linear == 0.0 and square > 0.0):
+    if not discriminant > 0.0:
         return inf
     return 2.0 * start / (sqrt(discriminant) - linear)
 

@@ -150,6 +150,12 @@ class DirichletPrior(Prior):
     def draw(self, rng: np.random.Generator, size: int, family: Any) -> Array:
         return rng.dirichlet(self._alpha(family), size)
 
+    def log_density(self, theta: Array) -> Floats:
+        alpha = np.broadcast_to(np.asarray(self.alpha, dtype=np.float64), theta.shape[1:])
+        is_inside = np.all(theta > 0.0, axis=1) & (np.abs(theta.sum(axis=1) - 1.0) < 1e-6)
+        value = xlogy(alpha - 1.0, np.where(theta > 0.0, theta, 1.0)).sum(axis=1)
+        return np.where(is_inside, value + gammaln(alpha.sum()) - gammaln(alpha).sum(), -np.inf)
+
 
 class GammaPrior(Prior):
     """Gamma prior on a rate or a Poisson mean: density proportional to θ^(shape-1) exp(-rate·θ).
@@ -297,6 +303,10 @@ class GammaProductPrior(Prior):
     def draw(self, rng: np.random.Generator, size: int, family: Any) -> Array:
         fields = self.fields(family)
         return np.maximum(rng.gamma(fields["shape"], 1.0 / fields["rate"], (size, 2)), SMALLEST_DRAW)
+
+    def log_density(self, theta: Array) -> Floats:
+        fields = self.fields(None)
+        return _log_gamma(theta, fields["shape"], fields["rate"]).sum(axis=1)
 
 
 def _log_gamma(x, shape, rate):

@@ -46,6 +46,10 @@ class StatisticModel(BaseEstimator):
 class Count(StatisticModel):
     """Base class of sums of records with mean θ."""
 
+    def __init__(self, n_records: int = 1, prior: Any = None) -> None:
+        self.n_records = n_records
+        self.prior = prior
+
     def maximise(self, statistics: Array, weights: Array) -> Floats:
         """θ of the largest weighted log likelihood, (1,)."""
         return np.average(statistics, axis=0, weights=weights) / self._check()[0]
@@ -79,10 +83,6 @@ class PoissonCount(Count):
     >>> bool(abs(fitted.theta_[0] - 37.237) < 0.1)
     True
     """
-
-    def __init__(self, n_records: int = 1, prior: Any = None) -> None:
-        self.n_records = n_records
-        self.prior = prior
 
     def sample_statistic(self, rng: np.random.Generator, theta: Array) -> Array:
         """Sums of simulated data sets, (size, 1)."""
@@ -129,10 +129,6 @@ class BinomialCount(Count):
     """
 
     prior_class = BetaPrior
-
-    def __init__(self, n_records: int = 1, prior: Any = None) -> None:
-        self.n_records = n_records
-        self.prior = prior
 
     def sample_statistic(self, rng: np.random.Generator, theta: Array) -> Array:
         """Counts of simulated data sets, (size, 1)."""

@@ -101,7 +101,7 @@ class CalibrationDisplay:
             For ranks that are not integers from 0 to n_draws, names that do not fit, a level outside (0, 1).
         """
         require_matplotlib(f"{cls.__name__}.from_ranks")
-        level, columns = check_level(level), _columns("ranks", ranks, names, 1)
+        level, columns = check_level(level), _columns(ranks, names)
         if not columns:
             raise ValueError("ranks must hold at least one quantity, got none")
         each = 1.0 - (1.0 - level) / len(columns)
@@ -192,11 +192,11 @@ def _with_ends(values):
     return np.concatenate([[0.0], values, [0.0]])
 
 
-def _columns(what, values, names, ndim):
+def _columns(values, names):
     """Return a dict of name to array of shape (n_simulations,)."""
     if isinstance(values, Mapping):
         if names is not None:
-            raise ValueError(f"names={names!r} was given, but {what} is a dict, which has names: leave names out")
+            raise ValueError(f"names={names!r} was given, but ranks is a dict, which has names: leave names out")
         return {str(name): column for name, column in values.items()}
     array = np.asarray(values)
     columns = array.reshape(len(array), -1).T if array.ndim == 2 else [array]

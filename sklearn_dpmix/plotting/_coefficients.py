@@ -88,8 +88,6 @@ class CoefficientDisplay:
         self.estimate = vector("estimate", estimate, what="one per coefficient")
         n = len(self.estimate)
         self.band = interval("band", band, n)
-        if self.band[0] is None:
-            raise ValueError("band must be a pair (lower, upper), got None")
         self.level = None if level is None else check_level(level)
         self.naive = None if naive is None else vector("naive", naive, n, "one per coefficient", allow_nan=True)
         if naive_band is not None and naive is None:

@@ -24,8 +24,6 @@ def vector(name, values, size=None, what="one number per point", allow_nan=False
 
 def interval(name, ends, size):
     """Return a pair (lower, upper) of arrays as floats; NaN says that there is none."""
-    if ends is None:
-        return None, None
     if isinstance(ends, (str, Mapping)) or not hasattr(ends, "__len__") or len(ends) != 2:
         raise ValueError(f"{name} must be a pair (lower, upper) of arrays of shape ({size},), got {ends!r}")
     lower, upper = (vector(f"{name}[{i}]", end, size, allow_nan=True) for i, end in enumerate(ends))

@@ -20,8 +20,8 @@ class UtilityCurve(NamedTuple):
 
     epsilon: np.ndarray
     value: np.ndarray
-    lower: np.ndarray | None
-    upper: np.ndarray | None
+    lower: np.ndarray | None = None
+    upper: np.ndarray | None = None
 
 
 class PrivacyUtilityDisplay:
@@ -258,9 +258,9 @@ def _curve(name, arrays):
     if np.any(epsilon <= 0):
         raise ValueError(f"epsilon must be positive, got {epsilon.min():g}: the axis is logarithmic")
     value = vector(f"values of {name!r}", arrays[1], len(epsilon), "one a value of epsilon", allow_nan=True)
-    lower, upper = interval(f"interval of {name!r}", arrays[2:] or None, len(epsilon))
     order = np.argsort(epsilon)
-    return UtilityCurve(epsilon[order], value[order], *(e if e is None else e[order] for e in (lower, upper)))
+    ends = [end[order] for end in interval(f"interval of {name!r}", arrays[2:], len(epsilon))] if arrays[2:] else []
+    return UtilityCurve(epsilon[order], value[order], *ends)
 
 
 def _references(reference: Any) -> dict[str, float]:

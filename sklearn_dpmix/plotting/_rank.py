@@ -28,7 +28,7 @@ class RankDisplay:
     Parameters
     ----------
     quantities : dict of str to Quantity
-        Draws (n_chains, n_draws), R-hat and effective sample size by name.
+        Draws (n_chains, n_draws), R-hat and effective sample size by name, as :meth:`from_estimator` makes them.
     n_bins : int, optional
         None: 4 to 20, with five effective draws of a chain in each if there are so many.
 

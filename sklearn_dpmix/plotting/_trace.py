@@ -22,7 +22,7 @@ class TraceDisplay:
     Parameters
     ----------
     quantities : dict of str to Quantity
-        Draws (n_chains, n_draws), R-hat and effective sample size by name.
+        Draws (n_chains, n_draws), R-hat and effective sample size by name, as :meth:`from_estimator` makes them.
 
     Attributes
     ----------

@@ -311,6 +311,20 @@ def test_what_refuses_a_fit_refuses_it_before_anything_is_released(cls, params, 
 
 
 @pytest.mark.parametrize("cls", RAW)
+def test_chains_go_on_from_the_release(cls):
+    """Catches chains that cannot be continued once the budget is spent, and go on as those of other records."""
+    mechanism, X, y = RAW[cls]
+    model = cls(mechanism, warm_start=True, **SHORT).fit(X, y)
+    release, n = model.release_, len(X)
+    shorter = model.set_params(n_draws=3, n_records=n).fit(release)
+    whole = cls(mechanism, n_records=n, **SHORT | {"n_draws": 3}).fit(release)
+    for name in (name for name in vars(whole) if name.endswith("_draws_") and name[0] != "_"):
+        np.testing.assert_array_equal(getattr(shorter, name), getattr(whole, name))
+    with pytest.raises(ValueError, match="the last fit, but the data changed"):
+        model.set_params(n_draws=4, n_records=n + 1).fit(release)
+
+
+@pytest.mark.parametrize("cls", RAW)
 def test_a_warm_start_releases_nothing_a_second_time(cls, monkeypatch):
     """Catches a second release of the same records, which no chain goes on with; the first fit stays."""
     mechanism, X, y = RAW[cls]

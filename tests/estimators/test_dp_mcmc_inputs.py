@@ -63,6 +63,8 @@ class NeverRead:
         ({"init": [np.nan, 0.0]}, "init must be 2 finite numbers"),
         ({"preconditioner": PrivateNewton(share=1.5)}, "share of PrivateNewton"),
         ({"init": [0.0]}, "init must be 2 finite numbers"),
+        ({"init": ["a", "b"]}, "init must be 2 finite numbers"),
+        ({"model": GaussianMean}, r"model must be an object, got the class GaussianMean: pass model=GaussianMean\("),
         ({"init": [[0.0, 0.0]]}, "init must be 2 finite numbers"),
         ({"batch_size": 2001}, "batch_size must be at most the number of records, 2000"),
         ({"clipped_fraction_share": 0.1}, "clipped_fraction_share=0.1 needs clip_bound and batch_size=None"),
@@ -84,6 +86,18 @@ def test_bad_parameters_before_any_data(parameters, message):
     with pytest.raises((ValueError, TypeError), match=message):
         estimator.fit(NeverRead())
     assert len(ledger.entries) == 0
+
+
+def test_shares_of_a_budget_that_is_not_there():
+    """Both releases together, before any iteration; and a start of the model's that is none."""
+    shares = {"preconditioner": PrivateNewton(share=0.6), "clipped_fraction_share": 0.5, "clip_bound": 1.0}
+    model = LogisticLikelihood(2, data_norm=1.0)
+    with pytest.raises(ValueError, match=r"share=0.6 of preconditioner and clipped_fraction_share=0.5 together are"):
+        clone(PENALTY).set_params(model=model, ledger=None, batch_size=None, **shares).fit(X, X[:, 0] > 0)
+    odd = GaussianMean(n_features=2, data_norm=1.0)
+    odd.theta_init = ["a", "b"]
+    with pytest.raises(ValueError, match="theta_init of GaussianMean must be 2 finite numbers"):
+        clone(PENALTY).set_params(model=odd).fit(NeverRead())
 
 
 @EVERY
@@ -110,6 +124,7 @@ def test_hamiltonian_needs_gradients_and_their_bounds():
         ({"model": NoGradient()}, "needs grad_log_density of the model"),
         ({"model": GaussianMean(n_features=2), "clip_bound": 1.0}, "needs gradient_clip_bound"),
         ({"mass": [1.0, -1.0]}, "mass must be 2 positive numbers"),
+        ({"mass": ["a", "b"]}, "mass must be 2 positive numbers"),
     ):
         with pytest.raises((ValueError, TypeError), match=message):
             clone(HAMILTONIAN).set_params(**parameters).fit(NeverRead())
@@ -175,6 +190,9 @@ def test_y_may_not_be_left_out_of_a_score():
     assert fitted.score_samples(X[:4], [0, 1, 1, 0]).shape == (4,)
     with pytest.raises(ValueError, match="records of 3 numbers, but X has 2"):
         fitted.score_samples(X[:4])
+    for y in ([0.0, np.nan, 1.0, 0.0], [0.0, 1.0], ["a", "b", "c", "d"]):
+        with pytest.raises(ValueError, match=r"y must have shape \(4,\)|Input y contains NaN|y holds text"):
+            fitted.score_samples(X[:4], y)
 
 
 def test_scores_are_of_records_as_a_fit_sees_them():

@@ -325,8 +325,7 @@ class Interrupts(PoissonCount):
 def test_an_interruption_ends_all_starts(monkeypatch):
     monkeypatch.setattr(Interrupts, "n_calls", 0)
     model = PrivateMCEM(LaplaceMechanism(scale=5.0), model=Interrupts(), n_starts=50, random_state=0)
-    with warnings.catch_warnings():
-        warnings.simplefilter("ignore", RuntimeWarning)
+    with pytest.warns(RuntimeWarning, match=r"it was interrupted after \d+ of n_starts=50 ascents$"):
         model.fit([37.4])
     n = len(model.starts_["theta"])
     assert 1 < n < 50 and model.starts_["theta_init"].shape == (n, 1) and model.converged_

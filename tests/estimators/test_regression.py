@@ -10,7 +10,7 @@ from scipy.special import logsumexp
 from sklearn.base import clone
 from statistical import assert_mean_close
 
-from sklearn_dpmix import PrivateLinearRegressionDA
+from sklearn_dpmix import PrivateLinearRegressionDA, PrivateNaiveBayesDA
 from sklearn_dpmix._base.compiled import compiled
 from sklearn_dpmix.estimators.curator import _regression_problems
 from sklearn_dpmix.mechanisms import DiscreteLaplaceMechanism, LaplaceMechanism
@@ -207,6 +207,12 @@ def test_bad_input_is_named(params, release, message):
     with pytest.raises((ValueError, TypeError), match=message):
         model.fit(release)
     assert not hasattr(model, "coef_")
+
+
+@pytest.mark.parametrize("cls", [PrivateLinearRegressionDA, PrivateNaiveBayesDA])
+def test_a_number_that_is_not_the_records_is_refused_without_a_mechanism(cls):
+    with pytest.raises(ValueError, match="n_records=5, but there are 20 records: leave n_records out"):
+        cls(n_records=5).fit(np.arange(20)[:, None] % 3, np.arange(20) % 2)
 
 
 def test_raw_records_must_fit_the_query():

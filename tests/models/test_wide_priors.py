@@ -110,6 +110,18 @@ def test_an_unknown_concentration_is_in_a_checkpoint(tmp_path):
     np.testing.assert_array_equal(resumed.theta_draws_, one_run.theta_draws_)
 
 
+def test_densities_of_conjugate_priors_are_scipys():
+    theta = np.array([[0.2, 0.5, 0.3], [0.0, 0.7, 0.3], [0.2, 0.5, 0.2], [0.1, 0.1, 0.8]])
+    for alpha in (0.7, [2.0, 1.0, 0.5]):
+        full = np.broadcast_to(alpha, 3)
+        expected = [stats.dirichlet.logpdf(theta[0], full), -np.inf, -np.inf, stats.dirichlet.logpdf(theta[3], full)]
+        np.testing.assert_allclose(DirichletPrior(alpha).log_density(theta), expected)
+    pairs = np.array([[0.4, 3.0], [2.0, -1.0]])
+    shape, rate = np.array([2.0, 1.5]), np.array([0.1, 3.0])
+    expected = stats.gamma.logpdf(pairs, shape, scale=1.0 / rate).sum(axis=1)
+    np.testing.assert_allclose(GammaProductPrior(shape, rate).log_density(pairs), expected)
+
+
 def test_the_wide_prior_of_shares():
     """The density of two shares integrates to 1, and is that of the draws; α is log-logistic."""
     prior = WideDirichletPrior(0.5)

@@ -15,6 +15,7 @@ from sklearn_dpmix.kernels import (
     NormalKernel,
     TruncatedNormalKernel,
 )
+from sklearn_dpmix.mechanisms import GaussianMechanism
 
 HYPER = {"mean": [1.0, -2.0], "mean_precision": 0.5}
 KERNELS = {
@@ -148,3 +149,16 @@ def test_density_of_one_feature_of_a_fit():
     np.testing.assert_array_equal(of_frame, model.score_samples(Z[["a"]].values, feature="a"))
     with pytest.raises(ValueError, match="X has the column 'b', but feature=0 is 'a'"):
         model.density_draws(Z[["b"]], feature=0)
+
+
+@pytest.mark.parametrize("bounds", [(-4.0, 4.0), [(-4.0, 4.0), (-3.0, 5.0)]], ids=["a pair", "a pair each"])
+def test_margin_lacks_the_noise_of_all_features(bounds):
+    """Catches the noise of a release of one feature: that of several is more, and the kernel's variance has it."""
+    mechanism = GaussianMechanism(epsilon=5.0, delta=1e-5, bounds=bounds, clamp=False)
+    Z = mechanism.privatize(np.random.default_rng(0).normal(0.0, 0.5, (40, 2)), random_state=1)
+    model = PrivateDPMixture(mechanism, kernel="convolved_normal", n_chains=1, n_warmup=50, n_draws=20, random_state=0)
+    y = 60.0 * np.sinh(np.linspace(-6.0, 6.0, 20_001)) / np.sinh(6.0)
+    for x in (-2.0, 0.0, 3.0):
+        joint = model.fit(Z).density_draws(np.column_stack([np.full(y.shape, x), y]))[0]
+        alone = model.density_draws([[x]], feature=0)[0, :, 0]
+        np.testing.assert_allclose(np.trapezoid(joint, y, axis=1), alone, rtol=1e-3)

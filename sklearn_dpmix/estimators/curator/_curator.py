@@ -119,8 +119,8 @@ def check_raw(estimator, query, earlier):
     if estimator.warm_start and "_run_" in earlier:
         raise ValueError(
             "warm_start=True with fit(X, y) a second time: this would spend the budget on another release, and no "
-            "chain could continue with it; release once, S = mechanism.privatize(...) of the columns (X, y), keep S, "
-            "and fit(S) with warm_start=True, or fit with warm_start=False"
+            "chain could continue with it; to continue the chains, fit(release_) with n_records=the number of records, "
+            "or fit with warm_start=False"
         )
     if estimator.checkpoint is not None:
         raise ValueError(

@@ -18,6 +18,7 @@ from ..._chains.auto_draws import AutoDraws
 from ..._chains.datatree import Contents
 from ...models import Family
 from ...models._scaling import scaling_of
+from ...queries import NoisyCount
 from .._chain_estimator import ChainEstimator, warn_user
 from .._decorators import fit_context, with_callbacks
 from ._curator import keep_names, warn_if_unlikely
@@ -165,7 +166,7 @@ class PrivateExpFamilyGibbs(ChainEstimator):
         *,
         family: Family | str | None = None,
         prior: Any = None,
-        n_records: int | None = None,
+        n_records: int | NoisyCount | None = None,
         truncation: tuple[float, float] | None = None,
         approximation: str = "auto",
         n_chains: int = 4,

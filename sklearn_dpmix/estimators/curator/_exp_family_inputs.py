@@ -71,7 +71,8 @@ def read_problem(estimator, S):
     if estimator.mechanism is None:
         check_exact_statistic(problem)
     else:
-        check_noise(problem)
+        estimator.mechanism.check()
+        estimator.mechanism._scales(*S.shape)
     if prior is None:
         problem = problem._replace(prior=default_prior(problem, wide))
     if estimator.mechanism is not None:
@@ -237,9 +238,3 @@ def check_bounds(truncation, family, query):
             'leave truncation out, or use a query with these bounds and outside="drop"'
         )
     return bounds, "drop"
-
-
-def check_noise(problem):
-    """Check that the mechanism's noise goes with this many releases and statistics."""
-    problem.mechanism.check()
-    problem.mechanism._scales(len(problem.S), problem.S.shape[1])

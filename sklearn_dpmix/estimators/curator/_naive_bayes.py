@@ -139,7 +139,7 @@ class PrivateNaiveBayesDA(ClassifierMixin, ChainEstimator):
 
     _contents = NaiveBayesContents
     _KEPT = ("mechanism",)
-    _FREE = ChainEstimator._FREE | {"secure"}
+    _FREE = ChainEstimator._FREE | {"secure", "n_records"}  # the number is in the data
     _parameter_constraints: ClassVar[dict[str, Any]] = {
         **ChainEstimator._parameter_constraints,
         "mechanism": "no_validation",
@@ -248,6 +248,7 @@ class PrivateNaiveBayesDA(ClassifierMixin, ChainEstimator):
     def _fit_known(self, X, y, alpha, earlier):
         """The records themselves are given: θ given their counts."""
         X, y = validate_data(self, X, y, dtype=np.float64)
+        check_shape(self, X, X.shape[1])
         check_classification_targets(y)
         sizes = [int(top) + 1 for top in np.maximum(X.max(axis=0), 0)] if self.n_values is None else self.n_values
         _, sizes = ClassFeatureCounts(2, sizes, X.shape[1])._sizes()

@@ -12,7 +12,7 @@ from sklearn.base import BaseEstimator, RegressorMixin
 from sklearn.utils._param_validation import Interval
 from sklearn.utils.validation import check_is_fitted, validate_data
 
-from ..._base.parameters import check_array, check_flag
+from ..._base.parameters import check_flag, check_responses
 from ..._base.typing import Floats, Seed
 from ..._chains.auto_draws import AutoDraws
 from ...models import GaussianPredictors, HistogramPredictors, RegressionPrior
@@ -48,7 +48,8 @@ class PrivateLinearRegressionDA(CoefficientsMixin, RegressorMixin, ChainEstimato
 
     - *the design is given* (``x_model=None``): y is a line in x plus normal errors, and nothing is assumed about the
       predictors except their bounds.  Moments of any n records are a few numbers, so the time of a fit does not depend
-      on n.  This model is right for any predictors, if the bounds of y hold nearly all of y;
+      on n.  This model is right if the bounds of y hold nearly all of y, for any predictors but the 0/1 columns of a
+      variable with six or more categories, whose slopes come out too low (docs/curator.md);
     - *normal predictors, clamped records* (``x_model=GaussianPredictors()``): right if predictors are normal and bounds
       really cut off some of x or y, since clamping is part of the model.  Predictors that are not normal bias it. The
       confidential records are imputed, at a cost that grows with n;
@@ -133,7 +134,7 @@ class PrivateLinearRegressionDA(CoefficientsMixin, RegressorMixin, ChainEstimato
 
     _contents = RegressionContents
     _KEPT = ("mechanism", "x_model")
-    _FREE = ChainEstimator._FREE | {"secure"}
+    _FREE = ChainEstimator._FREE | {"secure", "n_records"}  # the number is in the data
     _parameter_constraints: ClassVar[dict[str, Any]] = {
         **ChainEstimator._parameter_constraints,
         "mechanism": "no_validation",
@@ -149,7 +150,7 @@ class PrivateLinearRegressionDA(CoefficientsMixin, RegressorMixin, ChainEstimato
         mechanism: BaseEstimator | None = None,
         *,
         prior: Any = None,
-        n_records: int | None = None,
+        n_records: int | NoisyCount | None = None,
         x_model: Any = None,
         interweave: bool = True,
         secure: bool = False,
@@ -231,6 +232,7 @@ class PrivateLinearRegressionDA(CoefficientsMixin, RegressorMixin, ChainEstimato
     def _known(self, X, y):
         """The records themselves are given: θ by its conjugate updates."""
         X, y = validate_data(self, X, y, dtype=np.float64, y_numeric=True)
+        check_shape(self, X, X.shape[1])
         return KnownRecords(self._prior(), X, y)
 
     def _released(self, X, y, earlier):
@@ -291,7 +293,7 @@ class PrivateLinearRegressionDA(CoefficientsMixin, RegressorMixin, ChainEstimato
         of_mean = np.einsum("ij,jk,ik->i", design, centred.T @ centred / len(coef), design)
         return mean, np.sqrt(np.maximum(of_mean, 0.0) + np.mean(self.sigma_draws_**2))
 
-    def score_samples(self, X: ArrayLike, y: ArrayLike | None) -> Floats:
+    def score_samples(self, X: ArrayLike, y: ArrayLike) -> Floats:
         """Log posterior predictive density of new confidential records y given X.
 
         Parameters
@@ -304,9 +306,7 @@ class PrivateLinearRegressionDA(CoefficientsMixin, RegressorMixin, ChainEstimato
         log_density : ndarray of shape (n,)
         """
         X = self._predictors(X)
-        y = check_array(y, dtype=np.float64, ensure_2d=False, input_name="y", estimator=self)
-        if y.shape != (len(X),):
-            raise ValueError(f"y must have shape ({len(X)},), one response per row of X, got {y.shape}")
+        y = check_responses(self, y, len(X))
         coef = self.coef_draws_.reshape(-1, X.shape[1])
         intercept, sigma = self.intercept_draws_.ravel(), self.sigma_draws_.ravel()
         result, log_sigma, step = np.empty(len(X)), np.log(sigma), max(1, BLOCK // len(sigma))

@@ -98,7 +98,7 @@ class GivenDesign:
         advance = partial(advance_sampler, values, S, count.releases(), len(self.prior.mean) + 1)
         squares = query.value_range(1)[0] == 0.0
         check = partial(check_draws, query.n_features, squares, count.known or None)
-        self.posed = Problem(S, init, advance, partial(restored_moments, values[1]), check, most_times())
+        self.posed = Problem((S, str(count)), init, advance, partial(restored_moments, values[1]), check, most_times())
 
     def keep(self, fit):
         p, floats = fit.n_features_in_, fit._state_floats()
@@ -194,7 +194,7 @@ class ImputedRecords:
         squares = query.value_range(1)[0] == 0.0
         check = partial(check_draws, query.n_features, squares, count.known or None, law=self.model.x)
         most = most_times(start) if fit.interweave else 1
-        self.posed = Problem(S, init, advance, partial(self._restored, values[1]), check, most)
+        self.posed = Problem((S, str(count)), init, advance, partial(self._restored, values[1]), check, most)
 
     def _restored(self, model, state, fresh, n_sweeps):
         state = restored_augmentation(model, state, fresh, n_sweeps)

@@ -390,11 +390,6 @@ class PrivateDPMixture(PopulationMixin, PrivatisedRecordsMixin, ClusterMixin, De
             complaint += f" (but all quantities of the density have: {r_hat[worst]:.3f}, {self.ess_[fewest]:.0f})"
         return complaint
 
-    def __sklearn_tags__(self):
-        tags = super().__sklearn_tags__()
-        tags.estimator_type = "clusterer"
-        return tags
-
 
 def is_mapped(array):
     """Whether an array's numbers are in a file."""

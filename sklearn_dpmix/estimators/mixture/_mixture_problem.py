@@ -11,9 +11,9 @@ from ...samplers.mixture._run import Draws
 from ...samplers.mixture._sampler import check_concentration
 
 
-def lowered_kernel(kernel, mechanism, n_features):
-    """The kernel as compiled code sees it, with the noise that it absorbs."""
-    scale = mechanism.noise_scale_for(n_features) if kernel.absorbs_noise else None
+def lowered_kernel(kernel, mechanism, n_features, n_released=None):
+    """The kernel as compiled code sees it, with the noise that it absorbs; a margin's is that of all ``n_released``."""
+    scale = mechanism.noise_scale_for(n_released or n_features) if kernel.absorbs_noise else None
     return kernel._lower(n_features=n_features, noise_scale=scale)
 
 

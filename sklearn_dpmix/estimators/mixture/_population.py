@@ -32,7 +32,7 @@ class PopulationMixin:
         return self._lowered(self.kernel_, self._n_features_)
 
     def _lowered(self, kernel, n_features):
-        return lowered_kernel(kernel, self.mechanism_, n_features)
+        return lowered_kernel(kernel, self.mechanism_, n_features, self._n_features_)
 
     def _points(self, X):
         check_is_fitted(self)

@@ -104,7 +104,7 @@ class DPBarkerMCMC(RandomWalkMCMC):
         correction_variance: float = 1.75,
         n_iter: int | None = None,
         move: str = "full",
-        proposal_scale: ArrayLike | None = None,
+        proposal_scale: float | None = None,
         init: ArrayLike | None = None,
         preconditioner: PrivateNewton | None = None,
         burn_in: float = 0.5,

@@ -8,6 +8,7 @@ from numpy.typing import ArrayLike
 from sklearn.base import BaseEstimator
 from sklearn.utils._param_validation import Interval
 
+from ..._base.parameters import numbers
 from ..._base.typing import Seed
 from ...privacy import GaussianReleases, PrivacyLedger
 from ...samplers import PrivateNewton
@@ -44,9 +45,9 @@ class DPHamiltonianMC(DPMCMC):
         The noise multiplier of a gradient is this number times that of a ratio.
     step_size : float, optional
         In units of the preconditioner, or without one in units of θ.  None: trajectories of 1.5 standard deviations in
-        total (the least that the range of gradients allows, if neither a preconditioner nor the model's ``information``
-        says what they are), or shorter if the noise of a gradient would
-        turn them around or the noise of a typical ratio would be more than 1.8.
+        total, or shorter if the noise of a gradient would turn them around or the noise of a typical ratio would be
+        more than 1.8.  Where neither a preconditioner nor the model's ``information`` says what a standard deviation
+        is, it is the smallest that the range of gradients allows.
     n_leapfrog : int, default=10
         Steps of a trajectory.
     mass : array-like of shape (n_params,), optional
@@ -155,8 +156,8 @@ class DPHamiltonianMC(DPMCMC):
         return model
 
     def _masses(self, n_params):
-        mass = np.ones(n_params) if self.mass is None else np.asarray(self.mass, dtype=np.float64)
-        if mass.shape != (n_params,) or not np.all((mass > 0) & np.isfinite(mass)):
+        mass = np.ones(n_params) if self.mass is None else numbers(self.mass)
+        if mass is None or mass.shape != (n_params,) or not np.all((mass > 0) & np.isfinite(mass)):
             raise ValueError(f"mass must be {n_params} positive numbers, one per parameter, got mass={self.mass!r}")
         return mass
 

@@ -4,7 +4,7 @@ import numpy as np
 from sklearn.utils.validation import validate_data
 
 from ..._base.generators import as_seed_sequence
-from ..._base.parameters import check_array, check_X_y
+from ..._base.parameters import check_array, check_X_y, numbers, refuse_class
 from ...samplers.private._target import has_range
 from .._chain_estimator import warn_user
 from .._confidential import check_confidential
@@ -28,6 +28,7 @@ class DPInputs:
         model, who = self.model, self._public_name
         if model is None:
             raise ValueError(f"{who} needs a model, as in model=Banana() of sklearn_dpmix.models; got model=None")
+        refuse_class("model", model)
         for name in ("log_density", "log_prior", *self._needs):
             if not callable(getattr(model, name, None)):
                 raise TypeError(f"{who} needs {name} of the model, which {type(model).__name__} does not have")
@@ -109,20 +110,20 @@ class DPInputs:
 
     def _start(self, model):
         """The public start: ``init``, the model's ``theta_init``, or zeros."""
-        start, n_params = self.init, getattr(model, "n_params", None)
-        if start is None:
-            start = getattr(model, "theta_init", None)
-        if start is None:
+        name, given, n_params = "init", self.init, getattr(model, "n_params", None)
+        if given is None:
+            name, given = f"theta_init of {type(model).__name__}", getattr(model, "theta_init", None)
+        if given is None:
             if n_params is None:
                 raise TypeError(
                     f"{self._public_name} needs init=..., of shape (n_params,), or a model with theta_init or "
                     f"n_params; {type(model).__name__} has neither"
                 )
             return np.zeros(n_params)
-        start = np.asarray(start, dtype=np.float64)
-        if start.ndim != 1 or len(start) != (n_params or len(start)) or not np.all(np.isfinite(start)):
+        start = numbers(given)
+        if start is None or start.ndim != 1 or len(start) != (n_params or len(start)) or not np.all(np.isfinite(start)):
             length = "n_params" if n_params is None else n_params
-            raise ValueError(f"init must be {length} finite numbers, one per parameter, got init={start.tolist()}")
+            raise ValueError(f"{name} must be {length} finite numbers, one per parameter, got {given!r}")
         return start
 
     def _sources(self, n):

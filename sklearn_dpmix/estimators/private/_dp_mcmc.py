@@ -11,7 +11,7 @@ from sklearn.base import BaseEstimator
 from sklearn.utils._param_validation import Interval
 from sklearn.utils.validation import _num_samples, check_is_fitted
 
-from ..._base.parameters import check_table
+from ..._base.parameters import check_responses, check_table
 from ..._base.typing import Floats
 from ..._chains.chain import run_chains
 from ..._chains.progress import CallbackSupportMixin, Progress
@@ -146,6 +146,11 @@ class DPMCMC(CallbackSupportMixin, MonitoredDraws, DPInputs, BaseEstimator):
                 )
             clipped = budget.part(self.clipped_fraction_share, 1)
         fixed = [part for part in (optimum, clipped) if part is not None]
+        if len(fixed) > 1 and not budget.allows(fixed):
+            raise ValueError(
+                f"share={self.preconditioner.share:g} of preconditioner and clipped_fraction_share="
+                f"{self.clipped_fraction_share:g} together are more than the whole budget: lower one of them"
+            )
 
         def releases(m, n):
             return [*fixed, *self._releases(m, self.n_chains * n, n_records)]
@@ -306,7 +311,7 @@ class DPMCMC(CallbackSupportMixin, MonitoredDraws, DPInputs, BaseEstimator):
         """
         check_is_fitted(self)
         X = check_table(self, X)
-        X = X if y is None else np.column_stack([X, np.asarray(y, dtype=np.float64)])
+        X = X if y is None else np.column_stack([X, check_responses(self, y, len(X))])
         model = self._parts_["model"]
         self._check_columns(model, X, y)
         if hasattr(model, "clip_records"):

@@ -31,7 +31,7 @@ class DPNormal(DPInputs, BaseEstimator):
 
     def __init__(
         self,
-        approximation: PrivateNormalApproximation,
+        preconditioner: PrivateNormalApproximation,
         mechanism: BaseEstimator | None = None,
         *,
         model: Any = None,
@@ -39,7 +39,7 @@ class DPNormal(DPInputs, BaseEstimator):
         simulate: bool = False,
         random_state: Seed = None,
     ) -> None:
-        self.approximation = approximation
+        self.preconditioner = preconditioner
         self.mechanism = mechanism
         self.model = model
         self.ledger = ledger
@@ -47,13 +47,8 @@ class DPNormal(DPInputs, BaseEstimator):
         self.random_state = random_state
 
     @property
-    def preconditioner(self) -> PrivateNormalApproximation:
-        """The object that checks look at."""
-        return self.approximation
-
-    @property
     def secure(self) -> bool:  # type: ignore[override]
-        return check_flag("secure", self.approximation.secure)
+        return check_flag("secure", self.preconditioner.secure)
 
     def _check_ranges(self, model):
         """No log ratio is released."""
@@ -61,7 +56,7 @@ class DPNormal(DPInputs, BaseEstimator):
     def _prepare(self, n_records):
         """(model, Budget, parts, releases), with all checks that need no record."""
         model, budget = self._check_model(), self._check_privacy()
-        parts = self.approximation.parts(budget)
+        parts = self.preconditioner.parts(budget)
         releases = [one for pair in parts for one in pair]
         if self.ledger is not None and not self.simulate:
             self.ledger.check(releases, self._public_name)
@@ -91,7 +86,7 @@ class DPNormal(DPInputs, BaseEstimator):
     def _keep(self, posterior, source):
         """Draw given what the last step released: this is post-processing."""
         rng = np.random.default_rng((source.random(8) * 2.0**52).astype(np.uint64))
-        self.theta_draws_ = posterior.draws(rng, self.approximation.n_draws)[None]
+        self.theta_draws_ = posterior.draws(rng, self.preconditioner.n_draws)[None]
         self.mode_, self.n_effective_ = posterior.mode, posterior.n_effective
         self.correction_power_ = posterior.power
 

@@ -150,7 +150,7 @@ class DPPenaltyMCMC(RandomWalkMCMC):
         n_iter: int | None = None,
         noise_multiplier: float | None = None,
         move: str = "full",
-        proposal_scale: ArrayLike | None = None,
+        proposal_scale: float | None = None,
         batch_size: int | None = None,
         init: ArrayLike | None = None,
         temperature: float = 1.0,

@@ -47,7 +47,8 @@ class PrivateABC(ChainEstimator):
     Parameters
     ----------
     mechanism : mechanism object
-        What s went through, as in ``LaplaceMechanism(scale=5.0)``: noise on a statistic, with a query or ``scale=``.
+        What s went through, as in ``LaplaceMechanism(scale=5.0)``: noise on a statistic, with a query or ``scale=``;
+        or on one record, with ``bounds=``, to which what is simulated is then clamped, too.
     model : object
         Plain NumPy; ``rng`` is a :class:`numpy.random.Generator`, ``theta`` of shape (size, n_params).
 

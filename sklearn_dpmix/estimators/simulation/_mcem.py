@@ -182,7 +182,7 @@ class PrivateMCEM(CallbackSupportMixin, BaseEstimator):
         S = check_simulation(self, s_obs, needs)
         rng, simulator = as_generator(self.random_state), Simulator(self.model, self.mechanism, S)
         starts, likelihood = self._starts(simulator, rng), Likelihood(self.model)
-        fits = []
+        fits, n_ended = [], 0
         for start in starts:
             try:
                 fits.append(self._climb(simulator, likelihood, start, rng))
@@ -192,8 +192,11 @@ class PrivateMCEM(CallbackSupportMixin, BaseEstimator):
                 break
             if fits[-1].pop("interrupted"):
                 break
+            n_ended += 1
         best = max(fits, key=lambda fit: fit["log_likelihood_"])
-        doubts = best.pop("doubts") + disagreements(fits, best, self.tol)
+        doubts = best.pop("doubts") + disagreements(fits[: max(n_ended, 1)], best, self.tol)
+        if 0 < n_ended < self.n_starts:
+            doubts.append(f"it was interrupted after {n_ended} of n_starts={self.n_starts} ascents")
         keep_names(self, s_obs, S)
         vars(self).update(best)  # type: ignore[attr-defined]
         names = "theta_", "log_likelihood_", "converged_"

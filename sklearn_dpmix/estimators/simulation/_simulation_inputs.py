@@ -1,6 +1,7 @@
 """What estimators that simulate a statistic require of their mechanism, their model and a release."""
 
 from ..._base.parameters import refuse_class, refuse_threshold
+from .._chain_estimator import warn_user
 from ..curator._curator import check_release
 
 #: The methods that a model may need, and what each returns.
@@ -30,4 +31,10 @@ def check_simulation(estimator, s_obs, needs):
     n_released = getattr(mechanism, "n_released", None) or getattr(query, "n_statistics", None)
     S = check_release(estimator, s_obs, n_released)
     mechanism.check(S.shape[1])
+    if query is None and len(S) > 1 and getattr(mechanism, "bounds", None) is not None:
+        warn_user(
+            f"{who} takes the {len(S)} rows for releases of one and the same statistic, but mechanism={mechanism!r} "
+            "releases records one by one: if each row is another record, use PrivatePosteriorDA or PrivateDPMixture",
+            UserWarning,
+        )
     return S
