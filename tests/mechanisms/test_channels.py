@@ -55,7 +55,8 @@ def test_haar_sensitivity_by_enumeration(resolution):
     largest = np.abs(c[:, None] - c).sum(axis=2).max()
     assert mechanism.sensitivity() == pytest.approx(largest, rel=1e-12)
     assert mechanism.noise_scale == pytest.approx(largest / 3.0)
-    assert mechanism.guarantee().epsilon == 3.0  # nothing is lost in rounding
+    assert mechanism.guarantee().epsilon == 3.0
+    assert HaarWaveletMechanism(7.0, 5).guarantee().epsilon == 7.0  # as little is lost in rounding
     loose = HaarWaveletMechanism(3.0, resolution, calibration="butucea")
     assert loose.guarantee().epsilon == pytest.approx(largest / loose.noise_scale)
     assert loose.noise_scale / mechanism.noise_scale > 7
