@@ -63,7 +63,7 @@ class SummarisedRelease(Release):
         return moved
 
     def centre(self):
-        """The same of the nodes: the release's median, shrunk as in :meth:`Release.guess`."""
+        """As for records, by the nodes: the median of the releases, moved as :meth:`Release.guess` moves them."""
         places, weights = self._summary.nodes()
         median = places[np.searchsorted(np.cumsum(weights), 0.5 * self.n_records)]
         centre, variance = self.moments()

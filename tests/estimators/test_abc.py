@@ -29,6 +29,7 @@ from sklearn_dpmix.models import (
 from sklearn_dpmix.queries import SmoothMedian, SufficientStatistics
 from sklearn_dpmix.samplers import ImportanceABC, MarkovABC, RejectionABC, SequentialABC
 from sklearn_dpmix.samplers.simulation import _abc_sequential
+from sklearn_dpmix.samplers.simulation._abc_importance import weigh
 
 NOISE = {
     "laplace": (LaplaceMechanism, laplace),
@@ -348,3 +349,7 @@ def test_calibration(method):
     draws = np.array([fit.theta_draws_[rng.permutation(n)[:99]] for fit in fits])
     for p in range(2):
         assert_ranks_uniform(theta[:, p], draws[:, :, p], rng, what=f"{method}, parameter {p}")
+
+
+def test_one_simulation_does_not_say_how_wrong_it_is():
+    assert weigh(np.zeros((1, 1)), np.zeros((1, 1)), np.zeros(1), 1).log_evidence_error == np.inf

@@ -157,8 +157,9 @@ def test_margin_lacks_the_noise_of_all_features(bounds):
     mechanism = GaussianMechanism(epsilon=5.0, delta=1e-5, bounds=bounds, clamp=False)
     Z = mechanism.privatize(np.random.default_rng(0).normal(0.0, 0.5, (40, 2)), random_state=1)
     model = PrivateDPMixture(mechanism, kernel="convolved_normal", n_chains=1, n_warmup=50, n_draws=20, random_state=0)
+    model.fit(Z)
     y = 60.0 * np.sinh(np.linspace(-6.0, 6.0, 20_001)) / np.sinh(6.0)
     for x in (-2.0, 0.0, 3.0):
-        joint = model.fit(Z).density_draws(np.column_stack([np.full(y.shape, x), y]))[0]
+        joint = model.density_draws(np.column_stack([np.full(y.shape, x), y]))[0]
         alone = model.density_draws([[x]], feature=0)[0, :, 0]
         np.testing.assert_allclose(np.trapezoid(joint, y, axis=1), alone, rtol=1e-3)

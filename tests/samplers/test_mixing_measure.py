@@ -346,3 +346,12 @@ def test_chains_go_on_under_another_mixing():
         model.set_params(mixing=second).partial_fit(z[15:])
         anew = PrivateDPMixture(mechanism, mixing=second, **kept).fit(z)
         assert model.n_clusters_draws_.mean() == pytest.approx(anew.n_clusters_draws_.mean(), rel=0.1)
+
+
+@pytest.mark.parametrize(("unit", "size"), [(1e8, "-3"), (1e-8, r"\+3")])
+def test_products_of_densities_that_leave_floating_point_are_refused(unit, size):
+    """Catches 40 features in such units: of two groups far apart there was one cluster."""
+    kernel, mechanism = NormalKernel(0.0, 0.1, 3.0, 3.0 * unit**2), GaussianMechanism(scale=unit)
+    model = PrivateDPMixture(mechanism, kernel=kernel, sampler=MixingMeasure())
+    with pytest.raises(ValueError, match=rf"multiplies densities of all 40 features.*1e{size}\d\d: use units"):
+        model.fit(unit * np.ones((3, 40)))
