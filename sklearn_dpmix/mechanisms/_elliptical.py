@@ -15,6 +15,7 @@ from ._statistic_noise import StatisticNoise
 
 #: Largest relative error of ‖L⁻¹‖ from rounding, and so of a guarantee.
 LARGEST_ERROR = 1e-9
+MOST_CORNERS = 12  # numbers in a release, up to which all corners of a box of moves are looked at
 
 
 class EllipticalMechanism(StatisticNoise):
@@ -26,7 +27,8 @@ class EllipticalMechanism(StatisticNoise):
     Notes
     -----
     Replacing a record moves s by no more than Δ₂ in L2, so it moves L⁻¹s by no more than Δ₂ ‖L⁻¹‖ = Δ₂/√λ, where λ is
-    the smallest eigenvalue of C.  The noise is made with the rounded L, so what counts is L⁻¹, and not C.  The inverse
+    the smallest eigenvalue of C.  If the query knows how far each number can move (``entry_moves``), and there are at
+    most 12, the longest L⁻¹d over the corners d of that box counts if it is less.  The noise is made with the rounded L, so what counts is L⁻¹, and not C.  The inverse
     W of a triangular matrix by substitution is off by no more than a small multiple of the rounding error times abs(W)
     abs(L) abs(W) (Higham 2002, §8.2), which is small even for very different scales.  If it is not small, C is refused.
     """
@@ -72,7 +74,7 @@ class EllipticalMechanism(StatisticNoise):
             ) from None
 
     def _mahalanobis_sensitivity(self):
-        """Δ₂ ‖L⁻¹‖."""
+        """How far one record can move L⁻¹s."""
         self.check()
         if self.query is None:
             raise ValueError(
@@ -80,19 +82,31 @@ class EllipticalMechanism(StatisticNoise):
                 "it was added to"
             )
         sensitivity = float(self.query.sensitivity(2))
-        return rounded_up(sensitivity * self._steepest()) if sensitivity else 0.0
+        if not sensitivity:
+            return 0.0
+        (inverse, error), moves = self._inverse(), getattr(self.query, "entry_moves", lambda: None)()
+        reach = sensitivity * float(np.linalg.norm(inverse, 2))
+        if moves is not None and self._is_box(moves, sensitivity):
+            k, farthest = moves.shape[1], np.abs(moves).max(axis=0)
+            corners = np.where(np.arange(2**k)[:, None] >> np.arange(k) & 1, *moves)
+            longest = np.linalg.norm(corners @ inverse.T, axis=1).max() + np.linalg.norm(error @ farthest)
+            reach = min(reach, float(longest))
+        return rounded_up(reach)
 
-    def _steepest(self):
-        """‖L⁻¹‖, to a relative error of ``LARGEST_ERROR``."""
+    @staticmethod
+    def _is_box(moves, sensitivity):
+        """Whether there are few numbers, and Δ₂ is not that of wider moves: a subclass may state a larger one."""
+        farthest = np.linalg.norm(np.abs(moves).max(axis=0))
+        return moves.shape[1] <= MOST_CORNERS and sensitivity <= farthest * (1.0 + 1e-9)
+
+    def _inverse(self):
+        """L⁻¹, and how far each of its entries can be off; raises if its norm is by more than ``LARGEST_ERROR``."""
         factor = self._factor()
         with np.errstate(all="ignore"):
             inverse = solve_triangular(factor, np.eye(len(factor)), lower=True, check_finite=False)
-            error = np.abs(inverse) @ np.abs(factor) @ np.abs(inverse)
-        if np.all(np.isfinite(error)):
-            steepest = float(np.linalg.norm(inverse, 2))
-            error = 2.0 * len(factor) * np.finfo(np.float64).eps * float(np.linalg.norm(error, 2))
-            if error <= LARGEST_ERROR * steepest:
-                return steepest
+            error = 2.0 * len(factor) * np.finfo(np.float64).eps * (np.abs(inverse) @ np.abs(factor) @ np.abs(inverse))
+        if np.all(np.isfinite(error)) and np.linalg.norm(error, 2) <= LARGEST_ERROR * np.linalg.norm(inverse, 2):
+            return inverse, error
         raise ValueError(
             f"covariance is too close to singular, got covariance={self.covariance!r}: the noise in its narrowest "
             "direction is lost in rounding"
@@ -148,7 +162,9 @@ class MultivariateNormalMechanism(EllipticalMechanism):
     """
 
     def guarantee(self, n_features: int | None = None) -> PrivacyGuarantee:
-        """Return the guarantee of one release: ρ = Δ₂²/(2λ) (zero-concentrated), with λ the smallest eigenvalue.
+        """Return the guarantee of one release: ρ = d²/2 (zero-concentrated).
+
+        d is the most that one record can move L⁻¹s, L L' = C, as in :class:`MultivariateLaplaceMechanism`.
 
         ``sklearn_dpmix.privacy.gaussian_delta(epsilon, rho)`` gives its δ at an ε.
 

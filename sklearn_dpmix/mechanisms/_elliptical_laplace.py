@@ -15,8 +15,9 @@ class MultivariateLaplaceMechanism(EllipticalMechanism):
 
     The normaliser is 2 π^(k/2) Γ(k)/Γ(k/2) √det C: the sphere's area times ∫ r^(k-1) e^-r dr.  So with L L' = C the
     radius of L⁻¹u has the distribution Gamma(k) and its direction is uniform; u is drawn in this way, exactly.  By the
-    triangle inequality, log densities differ by no more than the Mahalanobis length of the shift.  So ε = Δ₂/√λ, where
-    λ is the smallest eigenvalue of C.
+    triangle inequality, log densities differ by no more than the Mahalanobis length of the shift.  So ε is the longest
+    L⁻¹d over what one record can move the statistic by; it is Δ₂/√λ, where λ is the smallest eigenvalue of C, unless the
+    query knows more (``entry_moves``).
 
     Parameters
     ----------
@@ -52,7 +53,7 @@ class MultivariateLaplaceMechanism(EllipticalMechanism):
     """
 
     def guarantee(self, n_features: int | None = None) -> PrivacyGuarantee:
-        """Return the guarantee of one release, ε = Δ₂/√λ; ValueError without a query.
+        """Return the guarantee of one release; ValueError without a query.
 
         Parameters
         ----------

@@ -22,8 +22,8 @@ class MultivariateTMechanism(EllipticalMechanism):
     For a shift of Mahalanobis length d, the log ratio of densities has the supremum (ν + k) asinh(d/(2√ν)).  Along the
     shift, R(w) = (ν + (w - d)²)/(ν + w²) is a ratio of quadratic forms in (w, √ν).  Its largest value is the larger
     eigenvalue of [[1, -d/√ν], [-d/√ν, 1 + d²/ν]], which is e^θ with cosh θ = 1 + d²/(2ν).  Directions across the shift
-    add the same to both forms and bring R nearer to 1.  So ε is the supremum at d = Δ₂/√λ, where λ is the smallest
-    eigenvalue of C.
+    add the same to both forms and bring R nearer to 1.  So ε is the supremum at the longest d, as in
+    :class:`MultivariateLaplaceMechanism`.
 
     Parameters
     ----------

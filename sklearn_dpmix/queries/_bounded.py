@@ -4,7 +4,7 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from .._base.parameters import numbers, positive_integer
-from .._base.typing import Array
+from .._base.typing import Array, Floats
 from ..models._exponential_family import length
 from ._query import Query, as_records, named_bounds
 
@@ -75,6 +75,10 @@ class BoundedRecords(Query):
     def _reach(self, norm, relation):
         lo, hi = self._bounds()
         return length(hi - lo if relation == "replace" else np.maximum(np.abs(lo), np.abs(hi)), norm)
+
+    def entry_moves(self) -> Floats:
+        lo, hi = self._bounds()
+        return np.array([lo - hi, hi - lo] if self.neighbours == "replace" else [lo, hi])
 
     def statistic_names(self) -> list[str]:
         return [f"sum(x{j + 1})" for j in range(self.n_statistics)]

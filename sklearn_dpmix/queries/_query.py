@@ -150,6 +150,13 @@ class Query(OneLine):
         """The sensitivity, after parameters have been checked."""
         raise TypeError(f"{type(self).__name__} must define sensitivity(self, norm=1, neighbours=None)")
 
+    def entry_moves(self) -> Floats | None:
+        """Return the least and the most that one record can change each number, (2, n_statistics); None: not known.
+
+        With it, noise that differs between numbers has a smaller ε than Δ₂ alone would say.
+        """
+        return None
+
     def statistic_names(self) -> list[str]:
         """Return the name of each entry of the value: a list of n_statistics str."""
         if self.n_statistics is None:

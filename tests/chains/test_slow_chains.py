@@ -20,6 +20,7 @@ from sklearn_dpmix.mechanisms import LaplaceMechanism
 from sklearn_dpmix.samplers import Interweaved, MixingMeasure
 from sklearn_dpmix.samplers.mixture._auto import AutoOfRecords
 from sklearn_dpmix.samplers.mixture.measure import _starts
+from sklearn_dpmix.samplers.mixture.measure._walk_atoms import N_MOVES
 
 RECORDS = LaplaceMechanism(epsilon=20.0, bounds=(-10, 10))
 RELEASE = RECORDS.privatize(make_three_normals(60, random_state=0)[0], random_state=1)
@@ -49,7 +50,9 @@ class GoesFar(MixingMeasure):
     def summarise(self, values, Z, release):
         seen = super().summarise(values, Z, release)
         places = np.arange(0, len(seen.weights), 2)
-        return seen.with_excursions(seen.of_few(places, np.full(len(places), 2.0), self.length), self.apart, 4.0)
+        few = seen.of_few(places, np.full(len(places), 2.0), self.length)
+        start = self.init(values, seen, None, None, np.random.default_rng(0))
+        return seen.with_excursions(few, self.apart, 4.0)._replace(reached=start)
 
     def most_times(self, seen):
         return MixingMeasure().most_times(seen)  # not one, though the moves are given
@@ -100,7 +103,8 @@ def test_where_there_are_excursions_they_are_longer(monkeypatch):
     monkeypatch.setattr(_starts, "SET_OUT", 0)  # excursions from where chains begin
     with monkeypatch.context() as patch:
         found = GoesFar.summarise
-        patch.setattr(GoesFar, "summarise", lambda self, *args: self.longer(found(self, *args), 2))
+        patch.setattr(GoesFar, "share_taken", lambda self, *args: 1.0)
+        patch.setattr(GoesFar, "summarise", lambda self, values, *args: self.longer(values, found(self, values, *args), 2))
         longer = fitted(sampler=GoesFar(n_moves=20))
     monkeypatch.setattr(GoesFar, "apart", 4)
     monkeypatch.setattr(GoesFar, "length", 40)
@@ -109,11 +113,22 @@ def test_where_there_are_excursions_they_are_longer(monkeypatch):
 
 def test_longer_excursions_do_not_depend_on_blocks(never_enough, monkeypatch):
     asked, longer = [], GoesFar.longer
-    monkeypatch.setattr(GoesFar, "longer", lambda self, seen, times: asked.append(times) or longer(self, seen, times))
+    monkeypatch.setattr(GoesFar, "longer", lambda self, *args: asked.append(args[-1]) or longer(self, *args))
     whole = fitted(sampler=GoesFar(n_moves=20))
-    assert times(whole) == 16 and set(asked) == {1, 2, 4, 8, 16}
+    assert times(whole) == 16 and set(asked) == {1, 2, 4, 8, 16} and len(asked) <= 6  # not at each block anew
     monkeypatch.setattr(chain, "BLOCK_SECONDS", 1e-9)  # a sweep a block
     assert_same(fitted(sampler=GoesFar(n_moves=20)), whole)
+
+
+@pytest.mark.parametrize(("shares", "expected"), [((1.0, 1.0, 1.0), 8), ((0.9, 0.5, 0.4), 4), ((0.4, 1.0, 1.0), 1)])
+def test_excursions_get_longer_while_half_of_them_are_taken(monkeypatch, shares, expected):
+    """And no longer: those that are not taken are for nothing."""
+    seen, summarise, left = [], GoesFar.summarise, list(shares)
+    monkeypatch.setattr(GoesFar, "summarise", lambda self, *args: seen.append(summarise(self, *args)) or seen[0])
+    fitted(sampler=GoesFar(n_moves=20))
+    monkeypatch.setattr(GoesFar, "share_taken", lambda self, *args: left.pop(0))
+    longer = GoesFar().longer(None, seen[0], 8)
+    assert (longer.few.law[N_MOVES], longer.apart) == (20 * expected, 2 * expected)
 
 
 def test_draws_of_little_worth_get_more_work(never_enough, monkeypatch):

@@ -313,6 +313,7 @@ def wrong(**methods):
         (wrong(sample_prior=lambda self, rng, size: np.zeros(3)),
          r"Wrong.sample_prior\(rng, 100\) must have shape \(100, n_params\), got \(3,\)"),
         (wrong(sample_prior=lambda self, rng, size: np.full((size, 1), np.nan)), "must be finite"),
+        (wrong(theta_init="a"), "Wrong.theta_init must be numbers, got"),
         (wrong(theta_init=np.zeros((2, 2))), r"Wrong.theta_init must have shape \(n_params,\), got \(2, 2\)"),
         (wrong(sample_records=lambda self, rng, theta, n: np.zeros(n + 1)),
          r"Wrong.sample_records\(rng, theta, 30\) must have shape \(30,\), got \(31,\)"),

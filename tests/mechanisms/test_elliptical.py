@@ -161,14 +161,35 @@ def largest_loss(mechanism, C):
     return largest
 
 
+class OfUnknownMoves(BoundedRecords):
+    """A query that does not say how far each number moves."""
+
+    def entry_moves(self):
+        return None
+
+
+class OfSeveralRecords(BoundedRecords):
+    """A query whose user gives away five records."""
+
+    def sensitivity(self, norm=1, neighbours=None):
+        return 5.0 * super().sensitivity(norm, neighbours)
+
+
 @pytest.mark.parametrize("name", ["laplace", "t"])
-def test_pure_epsilon_is_a_bound_and_attained_where_the_noise_is_least(name):
-    """For any covariance; with equality if its smallest eigenvector is the bounds' diagonal.  Twin: 3 % less noise."""
+def test_pure_epsilon_is_a_bound_and_attained(name):
+    """For any covariance, where the query knows how far each number moves.  Twin: 3 % less noise.
+
+    Else there is equality if the smallest eigenvector is the bounds' diagonal.
+    """
     query, rng = BoundedRecords(BOUNDS, n_features=2), np.random.default_rng(7)
+    unknown = OfUnknownMoves(BOUNDS, n_features=2)
     for _ in range(5):
         A = rng.normal(size=(2, 2))
         C = A @ A.T + 0.05 * np.eye(2)
-        assert largest_loss(MAKE[name](C), C) <= MAKE[name](C, query=query).guarantee().epsilon * (1 + 1e-12)
+        loss, epsilon = largest_loss(MAKE[name](C), C), MAKE[name](C, query=query).guarantee().epsilon
+        assert epsilon * (1 - 1e-3) < loss <= epsilon * (1 + 1e-12)
+        assert epsilon * (1 + 1e-3) < MAKE[name](C, query=unknown).guarantee().epsilon
+    query = unknown
     diagonal = np.array([1.0, 2.0]) / math.sqrt(5.0)
     C = 4.0 * np.eye(2) - 3.0 * np.outer(diagonal, diagonal)
     epsilon = MAKE[name](C, query=query).guarantee().epsilon
@@ -179,9 +200,10 @@ def test_pure_epsilon_is_a_bound_and_attained_where_the_noise_is_least(name):
 
 def test_rho_of_normal_noise():
     """ρ bounds half the squared Mahalanobis length of any replacement, and is attained; its δ is the integral's."""
-    query = BoundedRecords(BOUNDS, n_features=2)
     diagonal = np.array([1.0, 2.0]) / math.sqrt(5.0)
-    for C, attained in ((4.0 * np.eye(2) - 3.0 * np.outer(diagonal, diagonal), True), (np.diag([1.0, 9.0]), False)):
+    known, unknown = (query(BOUNDS, n_features=2) for query in (BoundedRecords, OfUnknownMoves))
+    narrow, wide = 4.0 * np.eye(2) - 3.0 * np.outer(diagonal, diagonal), np.diag([1.0, 9.0])
+    for C, query, attained in ((narrow, unknown, True), (wide, unknown, False), (wide, known, True)):
         guarantee = MultivariateNormalMechanism(C, query=query).guarantee()
         largest = max(0.5 * shift @ np.linalg.solve(C, shift) for shift in corners())
         assert largest <= guarantee.rho * (1 + 1e-12) and (largest == pytest.approx(guarantee.rho)) == attained
@@ -195,10 +217,26 @@ def test_rho_of_normal_noise():
     assert delta == pytest.approx(gaussian_delta(1.0, 2.5), rel=1e-3)
 
 
+def test_noise_as_wide_as_each_number_moves():
+    """ε does not depend on units, ten numbers or more; and a sensitivity above that of the bounds is believed."""
+    for k in (2, 12, 13):
+        widths = 10.0 ** np.linspace(-3, 3, k)
+        bounds = [(0.0, width) for width in widths]
+        mechanism = MultivariateLaplaceMechanism(np.diag(widths**2), query=BoundedRecords(bounds, n_features=k))
+        expected = math.sqrt(k) if k < 13 else math.hypot(*widths) / widths[0]
+        assert mechanism.guarantee().epsilon == pytest.approx(expected)
+    several = MultivariateLaplaceMechanism(np.eye(2), query=OfSeveralRecords((0, 1), n_features=2))
+    assert several.guarantee().epsilon == pytest.approx(5.0 * math.sqrt(2.0))
+
+
 def test_the_other_relation_of_neighbours_is_named():
     query = BoundedRecords(BOUNDS, n_features=2, neighbours="add_remove")
-    guarantee = MultivariateLaplaceMechanism(np.eye(2), query=query).guarantee()
-    assert guarantee.neighbours == "add or remove one record" and guarantee.epsilon == pytest.approx(math.sqrt(2.0))
+    for C in (np.eye(2), np.array([[1.0, 0.9], [0.9, 1.0]])):
+        guarantee = MultivariateLaplaceMechanism(C, query=query).guarantee()
+        assert guarantee.neighbours == "add or remove one record"
+        corners = [np.array(corner) for corner in itertools.product(*BOUNDS)]
+        exact = max(math.sqrt(corner @ np.linalg.solve(C, corner)) for corner in corners)
+        assert guarantee.epsilon == pytest.approx(exact)
 
 
 # ---------------------------------------------------------------- objects and inputs

@@ -1,6 +1,6 @@
 """From a release and the components in use to the problem that chains of a mixture run on."""
 
-from functools import cached_property, partial
+from functools import cache, cached_property, partial
 from itertools import cycle
 
 import numpy as np
@@ -67,12 +67,12 @@ class MixtureProblem:
             self._check_draws,
             sampler.most_times(self.seen),
             Draws.every_second,
-            self._longer,
+            cache(self._longer),
         )
 
     def _longer(self, times):
         """What advances chains where so many sweeps count as one."""
-        return partial(_advance, self.sampler, self.values, self.sampler.longer(self.seen, times))
+        return partial(_advance, self.sampler, self.values, self.sampler.longer(self.values, self.seen, times))
 
     def _start(self, rng):
         guess = None  # these are records, and not kept: they are as large as the release

@@ -161,7 +161,10 @@ class UserModel:
 
     def _array(self, call, value, shape, dtype=None):
         """What a method returned, as an array of that shape; a None in ``shape`` stands for any size."""
-        array = np.asarray(value, dtype=dtype)
+        try:
+            array = np.asarray(value, dtype=dtype)
+        except (TypeError, ValueError):
+            raise ValueError(f"{type(self.model).__name__}.{call} must be numbers, got {value!r}") from None
         if array.ndim != len(shape) or any(want not in (None, got) for want, got in zip(shape, array.shape)):
             words = str(tuple("n_params" if size is None else size for size in shape)).replace("'", "")
             raise ValueError(f"{type(self.model).__name__}.{call} must have shape {words}, got {array.shape}")
@@ -173,7 +176,7 @@ class UserModel:
         """Parameters to start from: ``size`` prior draws, or the one that the model names; (size or 1, n_params)."""
         theta = getattr(self.model, "theta_init", None)
         if theta is not None:
-            return self._array("theta_init", np.atleast_1d(theta), (None,), np.float64)[None]
+            return self._array("theta_init", theta if np.ndim(theta) else [theta], (None,), np.float64)[None]
         call = f"sample_prior(rng, {size})"
         return self._array(call, self.model.sample_prior(rng, size), (size, None), np.float64)
 

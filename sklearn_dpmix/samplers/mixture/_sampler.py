@@ -90,7 +90,7 @@ class MixtureSampler(Component):
         """Sweeps that may count as one, where draws are worth little."""
         return 1
 
-    def longer(self, seen: Any, times: int) -> Any:
+    def longer(self, values: Any, seen: Any, times: int) -> Any:
         """What chains see of the release where so many sweeps count as one."""
         return seen
 

@@ -62,6 +62,7 @@ class Compressed(NamedTuple):
     glides: Glides | None = None
     few: Any = None  # all this for a few of the nodes
     apart: int = 0
+    reached: Any = None  # a state that excursions of a trial came to
 
     @property
     def n_seen(self):

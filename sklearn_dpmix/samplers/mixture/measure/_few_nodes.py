@@ -88,8 +88,19 @@ class ChoiceOfFew:
         for times in sorted({min(max(for_a_draw / A_DRAW, 1.0), most), 1.0}, reverse=True):
             longer = roaming.with_longer_excursions(times)
             if self.share_taken(values, longer, state, rng) >= LEAST_TAKEN:
-                return longer._replace(times=roaming.apart * max(for_a_draw / times, 1.0) / seen.chart.worth)
+                sweeps = roaming.apart * max(for_a_draw / times, 1.0)
+                return longer._replace(times=sweeps / seen.chart.worth, reached=state)
         return seen
+
+    def with_lengthened(self: Any, values: Any, seen: Any, most: int) -> Any:
+        """With excursions twice as long, and half as many, again and again up to ``most`` while enough are taken."""
+        times = 1
+        while 2 * times <= most:
+            longer = seen.with_longer_excursions(2 * times)
+            if self.share_taken(values, longer, seen.reached, np.random.default_rng(0)) < LEAST_TAKEN:
+                break
+            times *= 2
+        return seen.with_longer_excursions(times)._replace(apart=times * seen.apart)
 
     def ends_of_excursions(
         self: Any, values: Any, seen: Any, rng: np.random.Generator, states: Any
