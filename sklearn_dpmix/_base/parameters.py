@@ -76,6 +76,10 @@ def _within_floats(check, *arrays, **options):
     for array, its_name in zip(arrays, (name, "y"), strict=False):
         if has_masked(array):
             raise ValueError(f"{its_name} has masked entries, whose mask would be lost: pass rows without them")
+        if callable(getattr(array, "collect", None)) and not hasattr(array, "__array__"):
+            raise ValueError(
+                f"{its_name} is a {type(array).__name__}, which has no rows yet: pass {its_name}.collect()"
+            )
         times = [one for one in _types_of(array) if one.lower().startswith(TIMES)]
         if times and (its_name == name or options.get("y_numeric")):
             raise ValueError(
@@ -88,9 +92,11 @@ def _within_floats(check, *arrays, **options):
         raise ValueError(f"{name} contains an integer that is too large for floating point") from None
     except ValueError as error:
         if str(error).startswith("could not convert string"):
-            tables = [its_name for one, its_name in zip(arrays, (name, "y"), strict=False) if _has_text(one)]
+            tables = [(its_name, one) for one, its_name in zip(arrays, (name, "y"), strict=False) if _has_text(one)]
+            its_name, table = (tables or [(name, None)])[0]
             raise HoldsText(
-                f"{(tables or [name])[0]} holds text: pass numbers, such as those of scikit-learn's OrdinalEncoder"
+                f"{its_name} holds text{_where_text(table)}: pass numbers, such as those of scikit-learn's "
+                "OrdinalEncoder"
             ) from None
         if ADVICE in str(error):  # to use another estimator
             raise ValueError(str(error).partition(ADVICE)[0]) from None
@@ -103,6 +109,13 @@ def _within_floats(check, *arrays, **options):
 
 def _has_text(array):
     return any(one.lower().startswith(TEXT) for one in _types_of(array))
+
+
+def _where_text(table):
+    """Which column of a frame has text."""
+    columns = getattr(table, "columns", ())
+    named = [name for name in columns if isinstance(name, str) and _has_text(table[name])]
+    return f" in column {named[0]!r}" if named else ""
 
 
 def _types_of(array):

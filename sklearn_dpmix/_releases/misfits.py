@@ -1,7 +1,7 @@
 """Signs that a release is not what it is said to be."""
 
 import numpy as np
-from scipy.special import gammainc
+from scipy.special import bdtr, bdtrc, gammainc
 
 MISFIT = 1e-6  # probability below which a release is said not to fit its mechanism
 
@@ -17,6 +17,8 @@ def misfits(release, kernel=None):
     if release.noise_variance() > 0 and release.channel.released_above is None:
         yield from less_than_noise(release)
         yield from out_of_reach(release)
+    if release.channel.n_answers is not None and release.channel.noncompliance is None:
+        yield from improbable_shares(release)
 
 
 def less_than_noise(release):
@@ -43,8 +45,30 @@ def less_than_noise(release):
         yield (
             f"feature {worst} of the release has standard deviation {np.sqrt(ratio[worst]) * noise:.4g}, less than "
             f"the noise of {release.mechanism!r} alone ({noise:.4g}; the probability of so small a spread is "
-            f"{probability:.2g}): was the release rescaled, or is this another mechanism's? Fit the release as it "
-            "was published; to rescale, use the mechanism's bounds or scale"
+            f"{probability:.2g}): was the release rescaled, or is this another mechanism's, or are these records "
+            "that were never privatised? Fit the release as it was published; to rescale, use the mechanism's bounds "
+            "or scale"
+        )
+
+
+def improbable_shares(release):
+    """Each answer is given at least as often as by records that make it least probable, and at most so by the others.
+
+    So its number is between those of two binomial distributions, whatever the records are.
+    """
+    n, found = release.n_records, release.channel.answer_shares(release.Z)
+    words, shares, low, high = zip(*found, strict=True)
+    count, low, high = np.round(n * np.array(shares)), np.array(low), np.array(high)
+    too_few, too_many = np.where(low < 1.0, bdtr(count, n, low), count >= n), bdtrc(count - 1.0, n, high)
+    tail = np.minimum(too_few, np.where(count > 0.0, too_many, 1.0))
+    worst = int(np.argmin(tail))
+    probability = 2.0 * len(tail) * float(tail[worst])
+    if probability < MISFIT:
+        yield (
+            f"{words[worst]} has a share of {shares[worst]:.4g} in the release, and under {release.mechanism!r} it is "
+            f"given with a probability from {low[worst]:.4g} to {high[worst]:.4g}, whatever the records are (the "
+            f"probability of such a share is {probability:.2g}): was the release made with another epsilon, or are "
+            "these the records?"
         )
 
 

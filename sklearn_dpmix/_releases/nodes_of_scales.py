@@ -22,8 +22,8 @@ def compress_scaled(z, scales, band, edges_between):
     band : float
         Width of a band of log scales.
     edges_between : callable
-        Edges of cells from the least to the largest of some releases, in increasing order, for noise of this scale or
-        a larger one: ``edges_between(low, high, scale)``.
+        Edges of cells from the first to the last of some places, in increasing order, for noise of this scale or a
+        larger one: ``edges_between(places, scale)``.
 
     Returns
     -------
@@ -50,13 +50,13 @@ def rules_of(z, scale, edges_between):
     places, counts = np.unique(z, return_counts=True)
     nodes = Nodes(places, counts.astype(np.float64))
     if len(places) > 1:
-        nodes = compress(nodes, edges_between(places[0], places[-1], scale))
+        nodes = compress(nodes, edges_between(places, scale))
     return nodes
 
 
 def box_nodes(z, scales, edges_between):
     """Nodes for releases of a band."""
-    low, high = z.min(), z.max()
-    cell = cells_of(z, edges_between(low, high, scales.min())) if low < high else np.zeros(len(z))
+    places = np.unique(z)
+    cell = cells_of(z, edges_between(places, scales.min())) if len(places) > 1 else np.zeros(len(z))
     kept, weights = compress_boxes(np.column_stack([z, np.log(scales)]), cell)
     return z[kept], scales[kept], weights

@@ -5,6 +5,7 @@ import os
 from copy import deepcopy
 from math import ceil, floor, log2
 from typing import Any, Self
+from zipfile import is_zipfile
 
 import numpy as np
 from numpy.typing import ArrayLike
@@ -56,7 +57,8 @@ class ReleaseSummary:
     The records in a cell are replaced by moments of Chebyshev polynomials of degree up to seven, whose Gauss rule has
     four nodes.  This is exact for log likelihoods that are such polynomials in each cell.  Fits work with cells at
     least eight times as wide, so the error is far below rounding; their ``compression_error_`` includes it.  A summary
-    is a function of the release, so it needs no more protection than that.
+    is a function of the release, so it needs no more protection than that.  Only one thread at a time may change a
+    summary: give each its own, and merge them.
 
     References
     ----------
@@ -306,6 +308,8 @@ class ReleaseSummary:
         path = resolved("path", path)
         with open(path, "rb") as file:
             try:
+                require(is_zipfile(file), "contents", "are no archive")
+                file.seek(0)
                 with np.load(file, allow_pickle=False) as arrays:
                     header = json.loads(arrays["header"].tobytes())
                     require(header["format"] == FORMAT and header["version"] == VERSION, "header", "is another file's")
@@ -335,8 +339,8 @@ class ReleaseSummary:
         require(len(records) == (n if n <= FEW else 0), "records", "are not as many as there are")
         require(moments[:, 0].sum() + at_ends.sum() == (0 if n <= FEW else n), "moments", "are not of all records")
         if n:
-            require_finite(sums=sums)
-            require(sums[3] <= sums[1] <= sums[4] and sums[2] >= 0, "sums", "contradict each other")
+            require_finite(sums=sums[[1, 3, 4]])
+            require(sums[3] <= sums[1] <= sums[4] and 0 <= sums[2] < np.inf, "sums", "contradict each other")
         require(isinstance(header["column"], str | None) and type(header["n_batches"]) is int, "header", "is not whole")
         self._column, self.n_batches = header["column"], header["n_batches"]
         grid = grid._replace(width=float(header["cell_width"]))
@@ -373,12 +377,16 @@ def checked_batch(batch, who, mechanism):
             batch = np.asarray(batch.column(0))[:, None]
         Z = check_array(batch, dtype=np.float64, order="C", input_name="Z", ensure_min_samples=0)
         if Z.shape[1] != 1:
-            raise ValueError(f"a summary takes one feature for now, but there are {Z.shape[1]} columns: pass one")
+            raise ValueError(
+                f"a summary takes one feature for now, but there are {Z.shape[1]} columns: pass one (of a file, "
+                "dataset(path).scanner(columns=[name]))"
+            )
         mechanism.check_release(Z)
         if len(Z) and max(Z.max(), -Z.min()) > LARGEST:
             raise ValueError("Z has values whose squares overflow: use another unit, for the records and the mechanism")
-    except ValueError as error:
-        raise ValueError(f"{who}: {error}; the summary is unchanged") from error
+    except (TypeError, ValueError) as error:
+        kind = TypeError if isinstance(error, TypeError) else ValueError
+        raise kind(f"{who}: {error}; the summary is unchanged") from error
     named = names is not None and len(names) == 1 and isinstance(names[0], str)
     return Z[:, 0], names[0] if named else None
 

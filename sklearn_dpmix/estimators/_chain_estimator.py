@@ -6,7 +6,7 @@ import warnings
 from copy import copy
 from functools import partial
 from numbers import Integral
-from typing import Any, ClassVar, NamedTuple
+from typing import Any, ClassVar, NamedTuple, Self
 
 import numpy as np
 from joblib import hash as joblib_hash
@@ -58,6 +58,17 @@ class ChainEstimator(CallbackSupportMixin, MonitoredDraws, BaseEstimator):
     }
     #: parameters that may change between calls with ``warm_start=True``
     _FREE = frozenset({"n_draws", "n_jobs", "verbose", "warm_start", "checkpoint"})
+
+    def set_params(self, **params: Any) -> Self:
+        """Set parameters, as in scikit-learn: ``mixing__concentration`` is that of the object passed as ``mixing``."""
+        for name in params:
+            part, _, of_part = name.partition("__")
+            value = params.get(part, getattr(self, part, self))
+            if of_part and part in self._get_param_names() and not hasattr(value, "set_params"):
+                raise ValueError(
+                    f"{name} cannot be set, as {part}={value!r} has no parameters: set {part} to an object"
+                )
+        return super().set_params(**params)
 
     def _check_input(self, X, name, *, reset=False):
         """Return records as a read-only (n, n_features) array of floats; the caller's own array stays as it is."""

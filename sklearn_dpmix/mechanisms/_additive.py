@@ -16,6 +16,7 @@ from ._secure import secure_release
 from ._statistic_releases import StatisticReleases, log_densities
 
 #: what says how releases follow from noise, and where they are alike
+LEAST_LOG_DENSITY = -650.0  # of a release, where densities are added up: 1e-300 is -691
 OF_RELEASES = "log_channel", "kinks", "on_line", "folded", "near", "reach", "node_spacing"
 LEAST_SIMULATED, MOST_SIMULATED = 20_000, 200_000  # records, to see how noise of unknown variance is spread
 
@@ -304,6 +305,25 @@ class AdditiveMechanism(StatisticReleases, RecordChannel):
     def node_spacing(self, sd: float, scale: float | None = None) -> float:
         """Cell width at which the nodes are accurate for releases of normal components with this standard deviation."""
         return 4.0 * sd
+
+    def check_reach(self, places: Floats, scales: Floats | None = None) -> None:
+        """Raise ValueError if a release is so far beyond the bounds that its density leaves floating point.
+
+        Then it is nearly the same 0 whatever the records are, and the release would seem to say nothing.
+        """
+        bounds = self.bounds_for(len(places))
+        if bounds is None or not self.clamp:
+            return
+        beyond = np.maximum(np.maximum(bounds[:, :1] - places, places - bounds[:, 1:]), 0.0)
+        log_most = self.log_noise(beyond, self.noise_scale_for(len(places)) if scales is None else scales).sum(axis=0)
+        worst = int(np.argmin(log_most))
+        if log_most[worst] < LEAST_LOG_DENSITY:
+            j = int(np.argmax(beyond[:, worst]))
+            raise ValueError(
+                f"the release has {places[j, worst]:.6g} in feature {j}, which {self!r} cannot have made: whatever the "
+                f"record was, its density is below e^{LEAST_LOG_DENSITY:g}. Was the release made with other bounds or "
+                "another epsilon? Leave such releases out if they are errors"
+            )
 
     def lookup(self, places: Floats, scales: Floats | None = None) -> Floats:
         """What ``fill_normal`` looks up for each release in a list: densities given a record at either bound.

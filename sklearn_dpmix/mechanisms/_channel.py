@@ -291,6 +291,16 @@ class NoNoise(RecordChannel):
         """Width of cells in which nodes stand for records of normal components with this standard deviation."""
         return 4.0 * sd
 
+    def answer_shares(self, Z: Array) -> list[tuple[str, float, float, float]]:
+        """What is answered (in words), its share of the releases, its smallest and its largest probability.
+
+        These are over all records that there may be; of no answers by default.
+        """
+        return []
+
+    def check_reach(self, places: Floats, scales: Floats | None = None) -> None:
+        """Raise ValueError if no record makes a release likely enough for floating point."""
+
     def lookup(self, places: Floats) -> Floats:
         """Zeros: densities that additive noise has at bounds, two for each feature."""
         return np.zeros((2 * len(places), places.shape[1]))

@@ -28,9 +28,10 @@ class EllipticalMechanism(StatisticNoise):
     -----
     Replacing a record moves s by no more than Δ₂ in L2, so it moves L⁻¹s by no more than Δ₂ ‖L⁻¹‖ = Δ₂/√λ, where λ is
     the smallest eigenvalue of C.  If the query knows how far each number can move (``entry_moves``), and there are at
-    most 12, the longest L⁻¹d over the corners d of that box counts if it is less.  The noise is made with the rounded L, so what counts is L⁻¹, and not C.  The inverse
-    W of a triangular matrix by substitution is off by no more than a small multiple of the rounding error times abs(W)
-    abs(L) abs(W) (Higham 2002, §8.2), which is small even for very different scales.  If it is not small, C is refused.
+    most 12, the longest L⁻¹d over the corners d of that box counts if it is less.  The noise is made with the rounded
+    L, so what counts is L⁻¹, and not C.  The inverse W of a triangular matrix by substitution is off by no more than a
+    small multiple of the rounding error times abs(W) abs(L) abs(W) (Higham 2002, §8.2), which is small even for very
+    different scales.  If it is not small, C is refused.
     """
 
     def __init__(self, covariance: ArrayLike, *, query: Any = None) -> None:

@@ -16,8 +16,8 @@ class MultivariateLaplaceMechanism(EllipticalMechanism):
     The normaliser is 2 π^(k/2) Γ(k)/Γ(k/2) √det C: the sphere's area times ∫ r^(k-1) e^-r dr.  So with L L' = C the
     radius of L⁻¹u has the distribution Gamma(k) and its direction is uniform; u is drawn in this way, exactly.  By the
     triangle inequality, log densities differ by no more than the Mahalanobis length of the shift.  So ε is the longest
-    L⁻¹d over what one record can move the statistic by; it is Δ₂/√λ, where λ is the smallest eigenvalue of C, unless the
-    query knows more (``entry_moves``).
+    L⁻¹d over what one record can move the statistic by; it is Δ₂/√λ, where λ is the smallest eigenvalue of C, unless
+    the query knows more (``entry_moves``).
 
     Parameters
     ----------

@@ -33,7 +33,7 @@ class HaarWaveletMechanism(BinnedChannel):
     calibration : {"exact", "butucea"}, default="exact"
         "exact": Laplace scale Δ₁/ε with the exact L1 sensitivity Δ₁ = 2 (2^((J+1)/2) - 1)/(√2 - 1), which two records
         that share no half-interval attain.  "butucea": the scale (12/ε) (√2/(√2 - 1)) 2^(J/2) of Butucea et al. (2020),
-        which was made for general wavelets and has 7 to 20 times more noise (ERRATA); ``guarantee()`` then states the
+        which was made for general wavelets and has 6 to 20 times more noise (ERRATA); ``guarantee()`` then states the
         smaller ε that this noise gives.
 
     Raises

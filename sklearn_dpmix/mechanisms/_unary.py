@@ -142,6 +142,10 @@ class UnaryEncodingMechanism(OwnDraws, RecordLosses, IndirectChannel):
         """The bits alone."""
         return encoded[:, : -(encoded.shape[1] // (self._n_categories() + 1))]
 
+    def answer_shares(self, Z: Array) -> list[tuple[str, float, float, float]]:
+        p, q = (float(expit(one[0, 0])) for one in self._log_odds(1, self.n_features(Z.shape[1])))
+        return [(f"a one in column {j}", share, min(q, p), max(q, p)) for j, share in enumerate(Z.mean(axis=0))]
+
     def chances(self, Z: Array) -> Floats:
         """Up to the probability of the bits if none belonged to the true category."""
         bits = self._bits(Z)

@@ -134,6 +134,9 @@ class BinomialCount(Count):
         """Counts of simulated data sets, (size, 1)."""
         return rng.binomial(self._check()[0], theta).astype(np.float64)
 
+    def maximise(self, statistics: Array, weights: Array) -> Floats:
+        return np.minimum(super().maximise(statistics, weights), 1.0)  # which rounding may exceed
+
     def log_likelihood(self, statistics: Array, theta: Array) -> Floats:
         """Log probability of each statistic, (size,); -inf for θ outside [0, 1]."""
         n, s, theta = self._check()[0], statistics[:, 0], theta[:, 0]

@@ -114,7 +114,8 @@ def _interval_probabilities(x, q, epsilon, bounds):
     """(edges, probability of each interval between two of them); the density is flat on each interval."""
     x, share = numbers(x), numbers(q)
     if x is None or x.ndim != 1 or not len(x) or not np.all(np.isfinite(x)):
-        raise ValueError("x must be finite numbers of shape (n_records,), at least one")
+        given = "other values" if x is None or x.ndim == 1 else f"shape {x.shape}"
+        raise ValueError(f"x must be finite numbers of shape (n_records,), at least one, got {given}")
     if share is None or share.ndim or not 0 <= share <= 1:
         raise ValueError(f"q must be between 0 and 1, got q={q!r}")
     epsilon = positive_number("epsilon", epsilon)

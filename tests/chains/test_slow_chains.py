@@ -104,7 +104,9 @@ def test_where_there_are_excursions_they_are_longer(monkeypatch):
     with monkeypatch.context() as patch:
         found = GoesFar.summarise
         patch.setattr(GoesFar, "share_taken", lambda self, *args: 1.0)
-        patch.setattr(GoesFar, "summarise", lambda self, values, *args: self.longer(values, found(self, values, *args), 2))
+        patch.setattr(
+            GoesFar, "summarise", lambda self, values, *args: self.longer(values, found(self, values, *args), 2)
+        )
         longer = fitted(sampler=GoesFar(n_moves=20))
     monkeypatch.setattr(GoesFar, "apart", 4)
     monkeypatch.setattr(GoesFar, "length", 40)

@@ -6,7 +6,7 @@ from summary_case import LAPLACE, differ, model, release
 
 from sklearn_dpmix import ReleaseSummary
 from sklearn_dpmix.estimators._confidential import check_confidential
-from sklearn_dpmix.estimators.mixture._batches import summary_of
+from sklearn_dpmix.estimators.mixture._batches import _merged, summary_of
 
 
 def test_iterators_of_batches():
@@ -104,6 +104,14 @@ def test_dask(tmp_path):
         Z[350] = np.nan
         with pytest.raises(ValueError, match=r"part 3: .*NaN"):
             model().fit(array.from_array(Z, chunks=100))
+
+
+def test_merging_for_dask_leaves_the_parts_as_they_were():
+    """A task may run again, on the same inputs."""
+    parts = [ReleaseSummary(LAPLACE).update(part) for part in np.split(release(600), 3)]
+    for _ in range(2):
+        assert _merged(parts).n_records == 600
+    assert [part.n_records for part in parts] == [200, 200, 200]
 
 
 def test_dask_frames():

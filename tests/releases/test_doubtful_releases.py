@@ -1,5 +1,7 @@
 """What a release says of the records' spread, and releases that cannot well have come from the mechanism."""
 
+import re
+
 import numpy as np
 import pytest
 from scipy.stats import binom
@@ -10,7 +12,14 @@ from sklearn.preprocessing import StandardScaler
 from sklearn_dpmix._releases.misfits import misfits
 from sklearn_dpmix._releases.release import Release
 from sklearn_dpmix.datasets import make_three_normals
-from sklearn_dpmix.mechanisms import GaussianMechanism, LaplaceMechanism
+from sklearn_dpmix.mechanisms import (
+    DiscreteGaussianMechanism,
+    FiniteChannelMechanism,
+    GaussianMechanism,
+    LaplaceMechanism,
+    RandomizedResponseMechanism,
+    UnaryEncodingMechanism,
+)
 
 pytestmark = pytest.mark.filterwarnings("ignore:the chains have not mixed:RuntimeWarning")
 
@@ -106,6 +115,56 @@ def test_honest_releases_are_not_doubted(monkeypatch, channel, n):
         Z = mechanism.privatize(np.full((n, 1), rng.choice([-1.0, 0.3, 1.0])), random_state=rng)
         doubts += len(list(misfits(Release(Z, mechanism))))
     assert doubts <= 2 * binom.isf(1e-7, n_releases, doubt)
+
+
+ANSWERS = {
+    "response": RandomizedResponseMechanism(1.0, 4),
+    "bits": UnaryEncodingMechanism(1.0, 4),
+    "symmetric bits": UnaryEncodingMechanism(1.0, 4, kind="symmetric"),
+    "design": FiniteChannelMechanism(2 * [[[0.7, 0.2, 0.1], [0.0, 0.5, 0.5], [0.3, 0.3, 0.4], [1.0, 0.0, 0.0]]]),
+}
+
+
+@pytest.mark.parametrize("name", ANSWERS)
+@pytest.mark.parametrize("n", [1, 3, 10, 100, 2000])
+def test_honest_answers_are_not_doubted(monkeypatch, name, n):
+    """At doubt 1 % at most 1 % are; records all alike are the worst case."""
+    doubt, n_releases = 0.01, 600
+    monkeypatch.setattr("sklearn_dpmix._releases.misfits.MISFIT", doubt)
+    rng, mechanism, doubts = np.random.default_rng([n, len(name)]), ANSWERS[name], 0
+    for _ in range(n_releases):
+        X = np.full((n, 2), rng.integers(4)) if rng.random() < 0.5 else rng.integers(0, 4, (n, 2))
+        doubts += len(list(misfits(Release(mechanism.privatize(X, random_state=rng), mechanism))))
+    assert doubts <= binom.isf(1e-7, n_releases, doubt)
+
+
+@pytest.mark.parametrize(
+    ("mechanism", "other", "says"),
+    [
+        (RandomizedResponseMechanism(2.0, 3), RandomizedResponseMechanism(0.2, 3), "answer . in feature 0 has a share"),
+        (RandomizedResponseMechanism(2.0, 3), RandomizedResponseMechanism(2.0, 6), "an answer that nobody gave in"),
+        (UnaryEncodingMechanism(2.0, 3), UnaryEncodingMechanism(0.2, 3), "a one in column . has a share of"),
+        (FiniteChannelMechanism([[0.9, 0.1], [0.2, 0.8]]), FiniteChannelMechanism([[0.6, 0.4], [0.5, 0.5]]), "answer"),
+    ],
+)
+def test_answers_that_no_records_explain_are_doubted(mechanism, other, says):
+    X = np.random.default_rng(0).choice(mechanism.n_categories, (5000, 1), p=[0.9, 0.1, 0.0][: mechanism.n_categories])
+    Z = mechanism.privatize(X, random_state=1)
+    assert not list(misfits(Release(Z, mechanism)))
+    (doubt,) = misfits(Release(Z, other))
+    assert re.search(says, doubt) and "another epsilon" in doubt
+
+
+@pytest.mark.parametrize("mechanism", [GaussianMechanism, DiscreteGaussianMechanism])
+def test_a_release_beyond_floating_point_is_refused(mechanism):
+    """It seemed to say nothing: its density was the same 0 whatever the records are.  Under Laplace noise none is."""
+    noise, Z = mechanism(scale=1.0, bounds=(0, 3)), np.array([[40.0], [1.0], [2.0]])
+    with pytest.raises(ValueError, match=r"the release has 40 in feature 0, which .* cannot have made"):
+        mixture(noise).fit(Z)
+    with pytest.warns(UserWarning, match="outside the bounds"):
+        mixture(noise).fit(np.minimum(Z, 35.0))
+    with pytest.warns(UserWarning, match="outside the bounds"):
+        mixture(LaplaceMechanism(scale=1.0, bounds=(0, 3))).fit(1e4 * Z)
 
 
 def test_doubt_has_power():

@@ -6,6 +6,7 @@ from copy import deepcopy
 import numpy as np
 import pytest
 from damaged_archives import encrypted, open_header
+from scipy import sparse
 from summary_case import LAPLACE, MECHANISMS, differ, model, release, three_normals
 
 from sklearn_dpmix import ReleaseSummary
@@ -120,6 +121,14 @@ def test_saved_and_loaded(mechanism, n, tmp_path):
     assert not differ(loaded.merge(summary), deepcopy(summary).merge(summary))
 
 
+def test_sums_of_squares_may_be_as_large_as_records_allow(tmp_path):
+    """A summary of huge units was saved, and then called damaged."""
+    mechanism = LaplaceMechanism(scale=1e74)
+    summary = ReleaseSummary(mechanism).update(1e74 * release(1000, LAPLACE))
+    summary.save(tmp_path / "summary.npz")
+    assert not differ(ReleaseSummary.load(tmp_path / "summary.npz"), summary)
+
+
 def test_damaged_files_are_named(tmp_path):
     path = tmp_path / "summary.npz"
     summary = ReleaseSummary(LAPLACE).update(release(2000))
@@ -165,6 +174,8 @@ def test_bad_batches_leave_the_summary_as_it_was():
         with pytest.raises(ValueError, match=words) as caught:
             summary.update(batch)
         assert "is unchanged" in str(caught.value)
+    with pytest.raises(TypeError, match=r"batch 1: .*dense data is required.*is unchanged"):
+        summary.update(sparse.csr_array(np.ones((3, 1))))
     for one, other in zip(before, summary._contents(), strict=True):
         np.testing.assert_array_equal(one, other)
     assert (summary.n_batches, summary.n_records) == (1, 400)

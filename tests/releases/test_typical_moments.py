@@ -78,6 +78,15 @@ def test_wrong_entries_do_not(mechanism, n):
         np.testing.assert_allclose(found, [mean, variance], rtol=1e-3 if n < 1e5 else 0.02)
 
 
+@pytest.mark.parametrize("n", [5, 99])
+def test_below_a_hundred_records_a_summary_moves_none_of_them_either(n):
+    """One in a hundred is none of them, as for an array."""
+    mechanism, x = LaplaceMechanism(scale=5.0), ages(n)
+    x[:1] = 999_999.0
+    found = SummarisedRelease(ReleaseSummary(mechanism).update(x), mechanism).typical_moments()
+    np.testing.assert_allclose(found, Release(x, mechanism).typical_moments(), rtol=1e-9)
+
+
 def test_quartiles_of_a_heavy_tail():
     """Of lognormal records; they were -1.0 and 3.2, of components that are wider than most records are large."""
     x = np.exp(3.0 * np.random.default_rng(0).standard_normal((1000, 1)))

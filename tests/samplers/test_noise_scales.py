@@ -202,6 +202,18 @@ def test_noise_without_end_leaves_the_prior():
 # --- the estimator ---------------------------------------------------------------------------------------------------
 
 
+@pytest.mark.parametrize("many", ["few", "many"])
+def test_components_much_narrower_than_the_bounds_need_no_cell_where_no_record_is(many):
+    """Cells as narrow over all of the core took 89 gigabytes."""
+    n, kernel = 300, NormalKernel(0.0, 0.1, 3.0, 3e-18)._lower(n_features=1)
+    mechanism = LaplaceMechanism(scale=scales(many, n))
+    release = Release(mechanism.privatize(three_normals(n), random_state=4), mechanism)
+    channel = with_densities(mechanism._lower(n_records=n, n_features=1))
+    chart, masses = chart_and_masses((None, channel, kernel, DirichletProcess()._lower()))
+    seen = MixingMeasure(50).compressed(release, chart, masses, mechanism.node_spacing(chart.narrowest()[0]))
+    assert seen.are_records and seen.nodes.shape[1] == n
+
+
 def small_fit(mechanism, Z, **parameters):
     parameters = {"n_chains": 2, "n_warmup": 100, "n_draws": 100, "random_state": 0} | parameters
     return PrivateDPMixture(mechanism, **parameters).fit(Z)

@@ -68,7 +68,7 @@ def choose_engine(problem, approximation):
     if problem.bounds is None:
         if problem.family.exact_law is not None:
             return exact_engine(problem)
-        if problem.mechanism is None and problem.n_records.known and problem.family.name in GIVEN:
+        if problem.mechanism is None and problem.family.name in GIVEN:
             return given_engine(problem)
     reason = why_not_by_records(problem)
     if approximation == "exact":
@@ -230,6 +230,12 @@ def exact_engine(problem):
 
 def given_engine(problem):
     """Without a mechanism: the ordinary posterior."""
+    if not problem.n_records.known:
+        raise ValueError(
+            f"mechanism=None says that s was released as it is; for family {problem.family.name!r} its exact posterior "
+            f"then needs n_records as a number, got n_records={problem.n_records}: pass one, or "
+            'approximation="normal", which is good if many records make up s'
+        )
     sampler, model = GIVEN[problem.family.name](), problem.family._lower(prior=problem.prior)
     init = partial(sampler.init, model, problem.family.n_params, float(problem.n_records.known), problem.S[0])
     return statistic_engine("exact", sampler, sampler._lower(is_given=True), model, problem, init)

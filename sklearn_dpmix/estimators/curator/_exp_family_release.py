@@ -131,10 +131,10 @@ def check_possible(problem):
     if probability < IMPOSSIBLE:
         refuse_other_scaling(problem, outlier)
         warn_user(
-            f"release {row} has sum({problem.labels[j]}) = {S[row, j]:g}, which is between {low[j]:g} and "
-            f"{high[j]:g} before noise: any of {S.size} number(s) is so far outside with probability {probability:.2g} "
-            f"under {mechanism!r}; was it released by another mechanism, or from another number of records than "
-            f"{problem.n_records}?",
+            f"release {row} has sum({problem.labels[j]}) = {S[row, j]:g}, although before noise it is between "
+            f"{low[j]:g} and {high[j]:g}: any of {S.size} number(s) is so far outside with probability "
+            f"{probability:.2g} under {mechanism!r}; was it released by another mechanism, or from another number of "
+            f"records than {problem.n_records}?",
             UserWarning,
         )
     elif problem.family.adds_up and (known := problem.n_records.known):

@@ -111,7 +111,7 @@ def _of_part(part, number, mechanism, width):
 
 
 def _merged(summaries):
-    first, *others = summaries
+    first, *others = deepcopy(summaries)  # which Dask may use again
     for other in others:
         first = first.merge(other)
     return first

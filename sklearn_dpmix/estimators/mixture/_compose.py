@@ -113,6 +113,8 @@ def check_mechanism(mechanism, n_records):
             "one by one, with bounds= or scale= in place of query=; PrivateExpFamilyGibbs, PrivateLinearRegressionDA, "
             "PrivateNaiveBayesDA and PrivatePosteriorDA take what a query released"
         )
+    if isinstance(mechanism, (list, tuple)):
+        raise TypeError(f"mechanism must be one mechanism for all features, got mechanism={mechanism!r}")
     if not hasattr(mechanism, "log_channel"):
         raise TypeError(
             f"mechanism must be None or a mechanism object such as LaplaceMechanism(epsilon=1.0, bounds=(0, 1)), got "

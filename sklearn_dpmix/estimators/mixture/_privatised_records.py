@@ -118,7 +118,11 @@ class PrivatisedRecordsMixin:
         if hasattr(self, "_clusters_") and not of_summary:
             return self._clusters_.labels
         why = f"{type(self).__name__} object has no attribute 'labels_'"
-        if of_summary:
+        if not hasattr(self, "mechanism_"):
+            why += ", since it is not fitted yet"
+        elif not of_summary:
+            why += f", since the release of {self.mechanism_!r} is not one of single records"
+        else:
             why += (
                 ", since it was fitted to a summary, which keeps no records: predict(Z) gives the labels of records, "
                 "in batches if they are many"
@@ -235,8 +239,8 @@ class PrivatisedRecordsMixin:
         check_is_fitted(self)
         if not self._has_marginal():
             raise ValueError(
-                f"partitions are drawn by g(z | θ), which has no closed form for kernel={self.kernel_!r} under "
-                f"mechanism={self.mechanism_!r}: use labels_"
+                f"partitions are drawn by g(z | θ) of each record, which is not available for kernel={self.kernel_!r} "
+                f"under mechanism={self.mechanism_!r}: use labels_"
             )
         if self._Z_ is None:
             raise ValueError(

@@ -285,11 +285,12 @@ class DPMCMC(CallbackSupportMixin, MonitoredDraws, DPInputs, BaseEstimator):
             else:
                 complaint = "the chains have not mixed: none of them moved"
         if complaint:
-            more = "" if self.preconditioner is not None else "a preconditioner, "
+            has_none = self.preconditioner is None
+            more, start = ("a preconditioner, ", "") if has_none else ("", ", a draw of a normal approximation")
             warn_user(
                 f"{complaint}, without the first {self.burn_in:.0%}; what helps under a budget: {more}records of "
                 "bounded length (data_norm), temperature below 1, a larger epsilon.  The draws are still close to "
-                "the start of the chains, which with a preconditioner is a draw of a normal approximation",
+                f"the start of the chains{start}",
                 RuntimeWarning,
             )
 

@@ -74,6 +74,7 @@ class NodeLayout:
         if self.n_moves is not None:  # a user who asks for few moves gets all else of a sweep
             law[MORE_RENEWALS] = 0.0
         if lookup is None:
+            mechanism.check_reach(nodes[:-1], *scales)
             lookup, near = chart.lookup(mechanism, nodes[:-1], *scales), mechanism.near(nodes[:-1])
         seen = Compressed(chart, masses, nodes, lookup, near, law, are_records, width, cells)
         return self.with_threshold(seen, release)
@@ -300,8 +301,9 @@ def nodes_of_scales(release: Any, chart: Any, width: float) -> tuple[Any, Any]:
         sd = chart.narrowest()[0]
         core, kinks, factor = core_of(release), mechanism.kinks(1)[0], width / mechanism.node_spacing(sd)
 
-        def edges_between(low, high, scale):
-            return cell_edges(low, high, *core, factor * mechanism.node_spacing(sd, scale), kinks)
+        def edges_between(places, scale):
+            spacing = mechanism.node_spacing(sd, scale)
+            return cell_edges(places[0], places[-1], *core, factor * spacing, kinks, places)
 
         places, of_nodes, weights = compress_scaled(z[:, 0], scales, factor * BAND, edges_between)
         if len(weights) < FEWER * n:
