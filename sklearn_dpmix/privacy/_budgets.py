@@ -5,6 +5,7 @@ from math import exp, log, sqrt
 import numpy as np
 from scipy.optimize import brentq
 
+from .._base.search import last_where
 from ._accountants import fits
 from ._conversions import approx_dp_to_zcdp
 from ._gaussian_loss import gaussian_mu
@@ -64,18 +65,7 @@ def max_releases(
             f"noise_multiplier={noise_multiplier!r} is so large that the cost of a release rounds to 0: pass one below "
             "1e150"
         )
-    low, high = 0, 1
-    while fits([make(noise_multiplier, high)], epsilon, delta, accountant):
-        if high == MOST:
-            return MOST
-        low, high = high, 2 * high
-    while high - low > 1:
-        middle = (low + high) // 2
-        if fits([make(noise_multiplier, middle)], epsilon, delta, accountant):
-            low = middle
-        else:
-            high = middle
-    return low
+    return last_where(lambda n: fits([make(noise_multiplier, n)], epsilon, delta, accountant), 0, MOST)
 
 
 def noise_multiplier_for(

@@ -3,13 +3,14 @@
 from math import inf, sqrt
 from numbers import Real
 
+from ..._base.search import last_where
 from ...mechanisms import GaussianMechanism
 from ...privacy import GaussianReleases, PrivacyGuarantee, epsilon_of, gaussian_mu
 from ...privacy._accountants import fits
 from ._noise_source import SMALLEST_DELTA
 
 NEIGHBOURS = "replace one record"
-MOST_ITERATIONS = 10**9
+MOST_ITERATIONS = 2**30 - 1
 #: Relative room for rounding when a number of releases is compared with a budget.
 ROUNDING = 1e-12
 
@@ -89,14 +90,7 @@ class Budget:
 
     def largest_count(self, releases_of):
         """The largest n with ``releases_of(n)`` in the budget; 0 if not even one fits."""
-        high = 1
-        while high < MOST_ITERATIONS and self.allows(releases_of(high)):
-            high *= 2
-        low = high // 2
-        while high - low > 1:
-            middle = (low + high) // 2
-            low, high = (middle, high) if self.allows(releases_of(middle)) else (low, middle)
-        return low
+        return last_where(lambda n: self.allows(releases_of(n)), 0, MOST_ITERATIONS)
 
     def smallest_multiplier(self, releases_of, tolerance):
         """The smallest noise multiplier m, to ``tolerance`` of itself, with ``releases_of(m)`` in the budget."""

@@ -14,6 +14,7 @@ import numpy as np
 
 from ..._base.compiled import compiled, entry, lower
 from ..._base.restore import require_whole
+from ..._base.search import last_where
 from ._hidden_counts import draw_dirichlet
 from ._statistic import StatisticSampler, draw_log_gamma, log_gamma_ratio, log_noise, new_state
 
@@ -92,32 +93,16 @@ def find_window(log_mass, largest, log_range):
     largest : float, possibly inf
     log_range : callable (last) -> range of log w on [0, last] or more
     """
-    mode = _last(lambda s: s == 0 or log_mass(s) > log_mass(s - 1.0), 0.0, largest)
+    mode = last_where(lambda s: s == 0 or log_mass(s) > log_mass(s - 1.0), 0.0, largest)
     top, fall = log_mass(mode), -math.log(TAIL) + 2.0
     while True:
-        last = _last(lambda s: log_mass(s) >= top - fall, mode, largest)  # noqa: B023
-        below = _last(lambda d: log_mass(mode - d) >= top - fall, 0.0, mode)  # noqa: B023
+        last = last_where(lambda s: log_mass(s) >= top - fall, mode, largest)  # noqa: B023
+        below = last_where(lambda d: log_mass(mode - d) >= top - fall, 0.0, mode)  # noqa: B023
         first = mode - below
         needed = -math.log(TAIL) + 2.0 + log_range(last)
         if needed <= fall:
             return max(first - 1.0, 0.0), min(last + 1.0, largest)
         fall = needed + 1e-9 * abs(needed)
-
-
-def _last(holds, start, largest):
-    """The largest integer from ``start`` to ``largest`` for which ``holds``, true up to it and false beyond."""
-    low, step = start, 1.0
-    while low + step <= largest and holds(low + step):
-        low += step
-        step *= 2.0
-    high = min(low + step, largest + 1.0)
-    while high - low > 1.0:
-        middle = float(math.floor(0.5 * (low + high)))
-        if holds(middle):
-            low = middle
-        else:
-            high = middle
-    return low
 
 
 @entry
