@@ -7,6 +7,7 @@ from typing import NamedTuple
 import numpy as np
 from scipy.special import logit
 
+from .._base.choices import evenly_spaced, in_proportion
 from .._base.compiled import entry
 from ..samplers.mixture.measure._any_noise import with_densities
 from .mixture import POINTS, in_chunks, log_sum_in
@@ -92,10 +93,7 @@ def choose_clustering(draws, releases, weights=None, has_answers=False):
     if has_answers and len(Z) > CHUNK:
         Z, index, weights = np.unique(Z, axis=0, return_inverse=True, return_counts=True)
         releases, index = releases._replace(Z=Z), index.ravel()
-    subset = np.unique(np.linspace(0, len(Z) - 1, min(N_RECORDS, len(Z))).astype(np.int64))
-    if weights is not None:
-        total = np.cumsum(weights)
-        subset = np.searchsorted(total, total[-1] * (np.arange(N_RECORDS) + 0.5) / N_RECORDS)
+    subset = evenly_spaced(len(Z), N_RECORDS) if weights is None else in_proportion(weights, N_RECORDS)
     candidates = [
         Clustering(*atoms, np.arange(len(atoms[0]))) for atoms in map(draws.occupied, draws.every(N_CANDIDATES))
     ]

@@ -6,6 +6,7 @@ from math import exp, inf, log
 import numpy as np
 from joblib import Parallel, delayed
 
+from .._base.choices import evenly_spaced
 from .._base.compiled import entry, helper
 from .._base.vector import exp_bounded
 from ..samplers.mixture._run import Draws
@@ -79,8 +80,7 @@ class MixtureDraws:
 
     def every(self, n_most):
         """Numbers of at most ``n_most`` draws, evenly spaced over all chains."""
-        total = self.n_chains * self.n_draws
-        return np.unique(np.linspace(0, total - 1, min(n_most, total)).astype(np.int64))
+        return evenly_spaced(self.n_chains * self.n_draws, n_most)
 
     def log_predictive(self, kernel, X, n_jobs=None):
         """(n_points,) logs of the density of confidential records, averaged over all draws."""

@@ -7,6 +7,7 @@ from typing import Any, NamedTuple, Self
 import numpy as np
 from numpy.typing import ArrayLike
 
+from .._base.choices import in_proportion
 from .._base.parameters import numbers, tails
 from ._display_checks import check_estimator, interval, vector
 from ._style import BLACK, MARKERS, label, legend_at_top, one_axes, require_matplotlib, style
@@ -279,8 +280,8 @@ def _without_weights(model):
     weights = getattr(model, "weights_", None)
     if weights is None or np.ptp(weights) == 0.0:
         return model
-    n, total = len(weights), np.cumsum(weights)
-    rows, model = np.searchsorted(total, total[-1] * (np.arange(n) + 0.5) / n), copy(model)
+    n, model = len(weights), copy(model)
+    rows = in_proportion(weights, n)
     draws = {name: value[rows] for name, value in vars(model).items() if name.endswith("_draws_")}
     vars(model).update(draws, weights_=np.full(n, 1.0 / n))
     return model

@@ -6,6 +6,7 @@ from typing import Any, Self
 import numpy as np
 from numpy.typing import ArrayLike
 
+from .._base.choices import evenly_spaced
 from ._chains import of_draws, of_estimator
 from ._style import BLACK, BLUE, PALE, SKY, many_axes, require_matplotlib
 
@@ -123,7 +124,7 @@ class TraceDisplay:
             axes.axhline(quantity.draws.mean(), color=BLACK, linestyle="--", linewidth=1.0)
             axes.set_title(str(quantity), loc="right", fontsize="small")
             axes.set(xlim=(-0.5, n_chains * n_draws - 0.5), ylabel=name)
-            shown = np.unique(np.linspace(0, n_chains - 1, min(n_chains, MOST_TICKS)).astype(int))
+            shown = evenly_spaced(n_chains, MOST_TICKS)
             axes.set_xticks((shown + 0.5) * n_draws - 0.5, [f"{c + 1}" for c in shown])
             axes.tick_params(axis="x", length=0)
         is_same = len({quantity.draws.shape[1] for quantity in self.quantities.values()}) == 1

@@ -13,6 +13,7 @@ from sklearn.utils._param_validation import Interval, StrOptions
 from sklearn.utils.multiclass import check_classification_targets
 from sklearn.utils.validation import _num_features, _num_samples, check_is_fitted, validate_data
 
+from ..._base.choices import evenly_spaced
 from ..._base.parameters import check_table, check_X_y, tails
 from ..._base.typing import Array, Floats, Seed
 from ..._chains.datatree import Contents
@@ -335,7 +336,7 @@ class DPLogisticRegressionMCMC(CoefficientsMixin, MonitoredDraws, ClassifierMixi
         check_is_fitted(self)
         X = check_table(self, X)
         coef, intercept = self.coef_draws_.reshape(-1, X.shape[1]), self.intercept_draws_.ravel()
-        kept = np.linspace(0, len(coef) - 1, min(len(coef), MOST_PREDICTIVE)).astype(int)
+        kept = evenly_spaced(len(coef), MOST_PREDICTIVE)
         if self._data_norm_ is not None:  # the model is for clipped rows
             X = clip_rows(X, self._data_norm_)
         parts = np.array_split(X, -(-len(X) * len(kept) // CHUNK))

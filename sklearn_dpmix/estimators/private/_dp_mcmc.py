@@ -11,6 +11,7 @@ from sklearn.base import BaseEstimator
 from sklearn.utils._param_validation import Interval
 from sklearn.utils.validation import _num_samples, check_is_fitted
 
+from ..._base.choices import evenly_spaced
 from ..._base.parameters import check_responses, check_table
 from ..._base.typing import Floats
 from ..._chains.chain import run_chains
@@ -318,7 +319,7 @@ class DPMCMC(CallbackSupportMixin, MonitoredDraws, DPInputs, BaseEstimator):
         if hasattr(model, "clip_records"):
             X = model.clip_records(X)
         draws = self.settled_draws().reshape(-1, self.theta_draws_.shape[2])
-        draws = draws[np.linspace(0, len(draws) - 1, min(len(draws), MOST_PREDICTIVE)).astype(int)]
+        draws = draws[evenly_spaced(len(draws), MOST_PREDICTIVE)]
         parts = np.array_split(X, -(-len(X) * len(draws) // CHUNK))
         densities = [logsumexp([model.log_density(x, theta) for theta in draws], axis=0) for x in parts]
         return np.concatenate(densities) - np.log(len(draws))

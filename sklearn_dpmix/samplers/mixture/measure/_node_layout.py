@@ -5,6 +5,7 @@ from typing import Any
 
 import numpy as np
 
+from ...._base.choices import evenly_spaced
 from ...._base.table import padded
 from ...._releases.nodes import FEW, Nodes, cell_edges, compress, edges_around, halved
 from ...._releases.nodes_of_scales import compress_scaled
@@ -186,8 +187,8 @@ class NodeLayout:
         """Those of draws, as many as take little time, by each layout of nodes: (draws, parts of nodes)."""
         start = np.append(0, np.cumsum(draws.n_atoms))
         work = layouts[-1].nodes[:-1].size * np.mean(draws.n_atoms)
-        n_chosen = min(len(draws.n_atoms), MOST_CHECKED, max(LEAST_CHECKED, int(MOST_WORK_CHECKED / work)))
-        chosen = np.unique(np.linspace(0, len(draws.n_atoms) - 1, n_chosen).astype(np.int64))
+        n_chosen = min(MOST_CHECKED, max(LEAST_CHECKED, int(MOST_WORK_CHECKED / work)))
+        chosen = evenly_spaced(len(draws.n_atoms), n_chosen)
         found = np.zeros((2, len(chosen), n_parts))
         for values, nodes, part in zip(found, layouts, parts, strict=True):
             walk, (channel, chart) = nodes.walk(new_state(nodes.chart.n_coordinates(), 1)), nodes.compiled()
