@@ -77,11 +77,7 @@ class EllipticalMechanism(StatisticNoise):
     def _mahalanobis_sensitivity(self):
         """How far one record can move L⁻¹s."""
         self.check()
-        if self.query is None:
-            raise ValueError(
-                f"{type(self).__name__}.guarantee() needs query=: covariance says how large the noise is, not what "
-                "it was added to"
-            )
+        self._check_query("covariance says")
         sensitivity = float(self.query.sensitivity(2))
         if not sensitivity:
             return 0.0

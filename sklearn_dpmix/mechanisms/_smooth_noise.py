@@ -135,11 +135,7 @@ class SmoothSensitivityMechanism(StatisticNoise):
             For a ``multiplier`` that does not give (ε, δ), with what it does give; without a query.
         """
         self.check()
-        if self.query is None:
-            raise ValueError(
-                f"{type(self).__name__}.guarantee() needs query=: xi and multiplier say how large the noise is, not "
-                "what it was added to"
-            )
+        self._check_query("xi and multiplier say")
         wrong = self._unverified()
         if wrong is not None:
             raise ValueError(wrong)

@@ -163,6 +163,13 @@ class StatisticNoise(OneLine):
         added = getattr(self.query, "neighbours", "replace") == "add_remove"
         return "add or remove one record" if added else "replace one record"
 
+    def _check_query(self, words):
+        if self.query is None:
+            raise ValueError(
+                f"{type(self).__name__}.guarantee() needs query=: {words} how large the noise is, not what it was "
+                "added to"
+            )
+
     def _k(self, statistics):
         return statistics.shape[1] - self.n_hidden
 

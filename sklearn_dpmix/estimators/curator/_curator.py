@@ -15,6 +15,13 @@ UNLIKELY = 1e-3
 STATISTICS = ("sum(", "count(")
 
 
+def require_method(who, model, method, words):
+    """Raise TypeError unless the model has a method, which ``words`` describe."""
+    if not callable(getattr(model, method, None)):
+        name = "model=None" if model is None else type(model).__name__
+        raise TypeError(f"{who}: the model needs {words}, which {name} does not have")
+
+
 def check_curator(estimator, query_class):
     """Return the query of the estimator's mechanism; raise if the estimator does not understand it."""
     mechanism, who = estimator.mechanism, type(estimator).__name__

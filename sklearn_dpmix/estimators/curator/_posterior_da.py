@@ -26,7 +26,7 @@ from ...samplers.augmentation._user_model import (
 from .._chain_estimator import ChainEstimator
 from .._decorators import fit_context, with_callbacks
 from ._count import check_count
-from ._curator import check_release, keep_names
+from ._curator import check_release, keep_names, require_method
 from ._statistic_contents import PosteriorDAContents
 
 #: What the model must have, and what each returns.
@@ -190,12 +190,10 @@ class PrivatePosteriorDA(ChainEstimator):
     def _check_model(self):
         """Raise TypeError if the model lacks a method."""
         refuse_class("model", self.model)
-        name = "model=None" if self.model is None else type(self.model).__name__
         for method, words in METHODS.items():
-            if not callable(getattr(self.model, method, None)):
-                raise TypeError(f"PrivatePosteriorDA: the model needs {words}, which {name} does not have")
-        if getattr(self.model, "theta_init", None) is None and not callable(getattr(self.model, "sample_prior", None)):
-            raise TypeError(f"PrivatePosteriorDA: the model needs {START}, which {name} does not have")
+            require_method("PrivatePosteriorDA", self.model, method, words)
+        if getattr(self.model, "theta_init", None) is None:
+            require_method("PrivatePosteriorDA", self.model, "sample_prior", START)
 
     def _release(self, model, S):
         """Return (release, what must not change for a warm start, how a chain starts)."""

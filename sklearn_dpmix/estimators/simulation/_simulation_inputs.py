@@ -2,7 +2,7 @@
 
 from ..._base.parameters import refuse_class, refuse_threshold
 from .._chain_estimator import warn_user
-from ..curator._curator import check_release
+from ..curator._curator import check_release, require_method
 
 #: The methods that a model may need, and what each returns.
 METHODS = {
@@ -23,10 +23,8 @@ def check_simulation(estimator, s_obs, needs):
         )
     refuse_threshold(mechanism, who)
     refuse_class("model", model)
-    name = "model=None" if model is None else type(model).__name__
     for method in needs:
-        if not callable(getattr(model, method, None)):
-            raise TypeError(f"{who}: the model needs {METHODS[method]}, which {name} does not have")
+        require_method(who, model, method, METHODS[method])
     query = getattr(mechanism, "query", None)
     n_released = getattr(mechanism, "n_released", None) or getattr(query, "n_statistics", None)
     S = check_release(estimator, s_obs, n_released)
