@@ -31,6 +31,14 @@ def numbers(value):
     return None
 
 
+def as_floats(name, values, more=""):
+    """Return an array of floats; raise ValueError, which may say ``more``, where ``values`` are not numbers."""
+    try:
+        return np.asarray(values, dtype=np.float64)
+    except (TypeError, ValueError, OverflowError):
+        raise ValueError(f"{name} must be an array of numbers{more}, got {values!r}") from None
+
+
 def refuse_class(name, value):
     """Raise TypeError if a parameter that must be an object is a class."""
     if isinstance(value, type):

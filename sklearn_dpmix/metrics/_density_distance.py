@@ -4,6 +4,7 @@ import numpy as np
 from numpy.typing import ArrayLike
 from scipy.integrate import trapezoid
 
+from .._base.parameters import as_floats
 from .._base.typing import Floats
 
 __all__ = ["hellinger_distance", "integrated_squared_error"]
@@ -97,10 +98,7 @@ def integrated_squared_error(p: ArrayLike, q: ArrayLike, grid: ArrayLike) -> flo
 
 def _values(name, values):
     """Return values on a grid as floats of shape (..., n_points)."""
-    try:
-        array = np.asarray(values, dtype=np.float64)
-    except (TypeError, ValueError, OverflowError):
-        raise ValueError(f"{name} must be an array of numbers, got {values!r}") from None
+    array = as_floats(name, values)
     if array.ndim == 0 or array.shape[-1] < 2:
         raise ValueError(
             f"{name} must have shape (..., n_points) with at least 2 points, got shape {array.shape}: evaluate the "
@@ -124,10 +122,7 @@ def _points(p, q, grid):
         ) from None
     if grid is None:
         return np.arange(float(p.shape[-1]))
-    try:
-        points = np.asarray(grid, dtype=np.float64)
-    except (TypeError, ValueError, OverflowError):
-        raise ValueError(f"grid must be an array of numbers, got {grid!r}") from None
+    points = as_floats("grid", grid)
     if points.shape != (p.shape[-1],):
         raise ValueError(
             f"grid must have shape ({p.shape[-1]},), one point for each value of p and q, got shape {points.shape}"

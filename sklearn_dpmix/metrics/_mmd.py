@@ -8,7 +8,7 @@ from scipy.spatial.distance import pdist
 from sklearn.metrics import pairwise_distances_chunked
 
 from .._base.generators import as_generator
-from .._base.parameters import check_flag, numbers, positive_integer
+from .._base.parameters import as_floats, check_flag, numbers, positive_integer
 from .._base.typing import Seed
 
 WORKING_MEMORY = 64  # MiB for a block of distances
@@ -142,10 +142,7 @@ def _width(X, Y, bandwidth, n_median, random_state):
 
 def _points(name, values, least):
     """Return a sample as floats of shape (n, n_features)."""
-    try:
-        array = np.asarray(values, dtype=np.float64)
-    except (TypeError, ValueError, OverflowError):
-        raise ValueError(f"{name} must be an array of numbers, all rows of one length, got {values!r}") from None
+    array = as_floats(name, values, ", all rows of one length")
     if array.ndim == 1:
         array = array[:, None]
     if array.ndim != 2 or array.shape[1] == 0:

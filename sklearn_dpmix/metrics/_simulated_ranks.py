@@ -7,7 +7,7 @@ from numpy.typing import ArrayLike
 from scipy.stats import binomtest
 
 from .._base.generators import as_generator
-from .._base.parameters import in_unit_interval
+from .._base.parameters import as_floats, in_unit_interval
 from .._base.typing import Array, Seed
 
 ROUNDING = 1e-9  # rounding of (1 - level)/2 times the number of draws, such as 0.05 · 20 - 1
@@ -173,13 +173,8 @@ def _interval_ends(draws, ranks):
 
 def _simulations(draws, truth):
     """Return draws (n_simulations, n_draws[, n_quantities]) and truth (n_simulations[, n_quantities]) as floats."""
-    arrays = []
-    for name, values in (("draws", draws), ("truth", truth)):
-        try:
-            arrays.append(np.asarray(values, dtype=np.float64))
-        except (TypeError, ValueError, OverflowError):
-            raise ValueError(f"{name} must be an array of numbers, all rows of one length, got {values!r}") from None
-    draws, truth = arrays
+    length = ", all rows of one length"
+    draws, truth = as_floats("draws", draws, length), as_floats("truth", truth, length)
     if draws.ndim not in (2, 3) or draws.size == 0:
         raise ValueError(
             "draws must have shape (n_simulations, n_draws) or (n_simulations, n_draws, n_quantities), none of them "
