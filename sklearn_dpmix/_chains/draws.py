@@ -31,6 +31,11 @@ def scalars(monitors):
                 yield f"{name}[{j}]", values[:, :, j]
 
 
+def at_least_two(draws):
+    """Draws of shape (n_chains, n_draws), or the halves of those of a single chain."""
+    return draws if len(draws) > 1 else draws[:, draws.shape[1] % 2 :].reshape(2, -1)
+
+
 def convergence(monitors):
     """R-hat (rank-normalised split) and bulk effective sample size of each monitored number.
 
@@ -47,15 +52,14 @@ def convergence(monitors):
     r_hat, ess = {}, {}
     for name, values in scalars(monitors):
         r_hat[name] = ess[name] = np.nan
-        n_half = values.shape[1] // 2
-        if (n_half if len(values) == 1 else values.shape[1]) < 4 or values.min() == values.max():
+        chains = at_least_two(values)
+        if chains.shape[1] < 4 or values.min() == values.max():
             continue
-        halves = values if len(values) > 1 else values[:, -2 * n_half :].reshape(2, -1)
         if np.all(values.min(axis=1) == values.max(axis=1)):
             r_hat[name], ess[name] = np.inf, float(len(values))
             continue
         with np.errstate(divide="ignore", invalid="ignore"):
-            r_hat[name] = float(array_stats.rhat(halves, chain_axis=0, draw_axis=1))
+            r_hat[name] = float(array_stats.rhat(chains, chain_axis=0, draw_axis=1))
             ess[name] = float(array_stats.ess(values, chain_axis=0, draw_axis=1))
     return r_hat, ess
 

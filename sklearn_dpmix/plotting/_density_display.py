@@ -9,6 +9,7 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from .._base.parameters import check_level, feature_number, positive_integer, tails
+from .._chains.draws import central_interval
 from ._display_checks import check_estimator, interval, names_of_features, vector
 from ._style import BLUE, PALE, label, legend_at_top, one_axes, require_matplotlib, style
 
@@ -211,7 +212,7 @@ class DensityDisplay:
                 f"draws must have shape (..., {len(points)}), one column per point, got shape {draws.shape}"
             )
         draws = draws.reshape(-1, len(points))
-        band = np.quantile(draws, tails(level), axis=0)
+        band = central_interval(draws, level)
         return cls(points=points, density=draws.mean(axis=0), band=band, level=level, **parameters).plot(ax)
 
     def plot(
@@ -333,7 +334,7 @@ def _n_features(estimator):
 def _default_points(estimator, n_points, j, records):
     """Evenly spaced points over the central part of the population, or of the records."""
     positive_integer("n_points", n_points, least=2)
-    q = [0.5 - 0.5 * CENTRAL, 0.5 + 0.5 * CENTRAL]
+    q = tails(CENTRAL)
     if hasattr(estimator, "quantile_draws"):
         draws = np.asarray(estimator.quantile_draws(q))
         draws = draws[..., j] if draws.ndim == 4 else draws

@@ -7,6 +7,7 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from .._base.parameters import positive_integer
+from .._chains.draws import at_least_two
 from ._chains import of_draws, of_estimator
 from ._style import BLACK, PALE, legend_at_top, many_axes, require_matplotlib, style
 
@@ -217,10 +218,10 @@ def half_width(independent, n_chains, n_bins):
 
 def _at_least_two_chains(name, draws):
     """The draws, or the halves of a single chain."""
-    if draws.shape[1] < (FEWEST_DRAWS if len(draws) > 1 else 2 * FEWEST_DRAWS):
+    chains = at_least_two(draws)
+    if chains.shape[1] < FEWEST_DRAWS:
         raise ValueError(
             f"{name} has draws of shape (n_chains, n_draws) = {draws.shape}, too few from each chain to rank: "
             "increase n_draws, or use TraceDisplay"
         )
-    half = draws.shape[1] // 2
-    return draws if len(draws) > 1 else draws[:, -2 * half :].reshape(2, half)
+    return chains
