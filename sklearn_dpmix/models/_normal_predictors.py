@@ -15,6 +15,7 @@ from .._base.parameters import numbers
 from .._base.restore import require
 from .._base.typing import Floats
 from ._predictor_law import PredictorLaw
+from ._regression_prior import centre_and_half
 
 
 class GaussianPredictors(BaseEstimator):
@@ -57,7 +58,7 @@ class GaussianPredictors(BaseEstimator):
     def scaled(self, bounds: Floats) -> "GaussianPredictors":
         """Return the model in coordinates in which ``bounds``, of shape (p + 1, 2), the response last, are [-1, 1]."""
         mean, covariance = self.check(len(bounds) - 1)
-        centre, half = bounds[:-1].mean(axis=1), 0.5 * np.diff(bounds[:-1]).ravel()
+        centre, half = centre_and_half(bounds[:-1])
         mean = None if mean is None else (mean - centre) / half
         return GaussianPredictors(mean, None if covariance is None else covariance / np.outer(half, half))
 
@@ -137,7 +138,7 @@ class NormalLaw(PredictorLaw):
         require(theta[:, p + i * (i + 3) // 2] > 0, "theta", "has standard deviations that are not positive")
 
     def draws(self, theta, bounds):
-        p, centre, half = len(bounds), bounds.mean(axis=1), 0.5 * np.diff(bounds).ravel()
+        p, (centre, half) = len(bounds), centre_and_half(bounds)
         root = np.zeros((*theta.shape[:-1], p, p))
         root[..., *np.tril_indices(p)] = theta[..., p:]
         root *= half[:, None]

@@ -18,6 +18,11 @@ SCORE_PRECISION = (1.0 / COEF_SCALE) ** 2
 RESIDUAL = 0.15
 
 
+def centre_and_half(bounds):
+    """Centres and half-widths, (d,) each, of bounds of shape (d, 2)."""
+    return bounds.mean(axis=1), 0.5 * np.diff(bounds).ravel()
+
+
 class ScaledPrior(NamedTuple):
     """A regression's prior where the bounds are [-1, 1]: γ ~ N(mean, root root'), τ² ~ InverseGamma(shape, scale).
 
@@ -103,7 +108,7 @@ class RegressionPrior(BaseEstimator):
 
     def scaled(self, bounds: Floats) -> ScaledPrior:
         """Return the prior in coordinates in which ``bounds``, of shape (p + 1, 2), the response last, are [-1, 1]."""
-        centre, half = bounds.mean(axis=1), 0.5 * np.diff(bounds).ravel()
+        centre, half = centre_and_half(bounds)
         d = len(bounds)
         mean, root = np.zeros(d), COEF_SCALE * np.eye(d)
         if self.coef_scale is not None:  # (y - c)/h as a function of (x - c_j)/h_j

@@ -186,9 +186,13 @@ class RegressionMoments(Query):
 
     def record_bounds(self) -> Any:
         """Return (lo, hi), each of shape (n_features + 1,), the response last."""
+        return self._bounds().T
+
+    def _bounds(self):
+        """(lo, hi) of each predictor and of the response: (n_features + 1, 2)."""
         n_features = positive_integer("n_features", self.n_features)
         x_bounds = named_bounds("x_bounds", self.x_bounds, n_features)
-        return np.vstack([x_bounds, named_bounds("y_bounds", self.y_bounds, 1)]).T
+        return np.vstack([x_bounds, named_bounds("y_bounds", self.y_bounds, 1)])
 
     def scale_records(self, records: ArrayLike) -> Floats:
         """Return the records clamped to the bounds and mapped to [-1, 1].

@@ -239,7 +239,7 @@ class PrivateLinearRegressionDA(CoefficientsMixin, RegressorMixin, ChainEstimato
         """A release, or records that are privatised first."""
         query = check_curator(self, RegressionMoments)
         refuse_noise_on_integers(self.mechanism, "a moment of a regression")
-        p, bounds = query.n_features, np.column_stack(query.record_bounds())
+        p, bounds = query.n_features, query._bounds()
         problem_class = GivenDesign if self.x_model is None else ImputedRecords
         if self.x_model is not None:
             self.x_model.scaled(bounds)  # checked before anything is spent

@@ -14,6 +14,7 @@ from ..._base.restore import require, require_whole
 from ..._chains.problem import Problem
 from ...models._regression_model import ClampedRegression
 from ...models._regression_moments import MomentRegression
+from ...models._regression_prior import centre_and_half
 from ...samplers._driver import advance_sampler, most_times
 from ...samplers._parameter_draws import ThetaDraws
 from ...samplers.augmentation import _regression_paths as paths
@@ -87,7 +88,7 @@ class GivenDesign:
 
     def __init__(self, fit, S, count):
         query, mechanism = fit.mechanism.query, fit.mechanism
-        self.count, self.bounds = count, np.column_stack(query.record_bounds())
+        self.count, self.bounds = count, query._bounds()
         self.prior = fit._prior().scaled(self.bounds)
         model = MomentRegression(self.prior, count.known, count.most)
         channel = mechanism._lower(n_records=len(S), n_features=S.shape[1])
@@ -106,7 +107,7 @@ class GivenDesign:
         fit.acceptance_rate_ = float(floats[:, paths.ACCEPTED].sum() / n_paths)
         fit.statistic_draws_, n = fit._all_draws("statistic"), fit._all_draws("n_records")[..., None]
         means, products = np.split(fit.statistic_draws_[..., p + 2 :] / n, [p], axis=-1)
-        centre, half = self.bounds[:-1].mean(axis=1), 0.5 * np.diff(self.bounds[:-1]).ravel()
+        centre, half = centre_and_half(self.bounds[:-1])
         fit.x_mean_draws_ = centre + half * means
         rows, columns = np.triu_indices(p)
         covariance = np.empty((*means.shape, p))
@@ -180,7 +181,7 @@ class ImputedRecords:
 
     def __init__(self, fit, S, count):
         query, channel = fit.mechanism.query, fit.mechanism._lower(n_records=len(S), n_features=S.shape[1])
-        self.count, self.bounds = count, np.column_stack(query.record_bounds())
+        self.count, self.bounds = count, query._bounds()
         self.prior, self.interweave = fit._prior().scaled(self.bounds), fit.interweave
         start = count.likely
         unit = np.tile([-1.0, 1.0], (len(self.bounds), 1))
@@ -232,7 +233,7 @@ def check_draws(p, squares, known, draws, law=None):
 def unscale(theta, bounds):
     """(intercept, slopes, σ) on the original scale, from those in coordinates where the bounds are [-1, 1]."""
     d = len(bounds)
-    centre, half = bounds.mean(axis=1), 0.5 * np.diff(bounds).ravel()
+    centre, half = centre_and_half(bounds)
     slopes = theta[..., 1:d] * (half[-1] / half[:-1])
     intercept = centre[-1] + half[-1] * theta[..., 0] - slopes @ centre[:-1]
     return intercept, slopes, half[-1] * theta[..., d]

@@ -3,6 +3,7 @@
 import numpy as np
 
 from ..._chains.datatree import Contents
+from ...models._regression_prior import centre_and_half
 from ...samplers.augmentation._user_model import UserModel
 from ._exp_family_inputs import check_bounds
 
@@ -138,7 +139,7 @@ class RegressionContents(StatisticContents):
         if x_model is None:
             return self._new_responses(chosen, rng)
         query, n = self.fitted.mechanism.query, self._numbers(chosen)
-        bounds, laws = np.column_stack(query.record_bounds()), {k: self._flat(k)[chosen] for k in x_model._draw_names}
+        bounds, laws = query._bounds(), {k: self._flat(k)[chosen] for k in x_model._draw_names}
         intercept, coef = self._flat("intercept")[chosen], self._flat("coef")[chosen]
         sigma, statistics = self._flat("sigma")[chosen], np.empty((len(chosen), query.n_statistics))
         for t in range(len(chosen)):
@@ -151,8 +152,7 @@ class RegressionContents(StatisticContents):
         """The moments of X stay; X'y ~ N(Gγ, τ²G), and the residual sum of squares is drawn; c = RSS + b'G⁻¹b."""
         statistics, n = self._flat("statistic")[chosen], self._numbers(chosen)
         query = self.fitted.mechanism.query
-        d, (low, high) = query.n_features + 1, query.record_bounds()
-        centre, half = 0.5 * (low + high), 0.5 * (high - low)
+        d, (centre, half) = query.n_features + 1, centre_and_half(query._bounds())
         coef, sigma = self._flat("coef")[chosen], self._flat("sigma")[chosen] / half[-1]
         slopes = coef * half[:-1] / half[-1]
         intercept = (self._flat("intercept")[chosen] + coef @ centre[:-1] - centre[-1]) / half[-1]
