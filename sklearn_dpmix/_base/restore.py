@@ -63,12 +63,12 @@ def require_whole(known=None, **arrays):
         require(known is None or array == known, name, f"is not {known}, as was given to fit")
 
 
-def require_total(array, starts, name):
-    """Raise where groups of columns that begin at ``starts`` are not probabilities that add up to 1."""
-    require_range(0.0, 1.0 + 1e-9, **{name: array})
-    if len(array):
-        totals = np.add.reduceat(array, starts, axis=-1)
-        require(np.abs(totals - 1.0) < 1e-6, name, "has probabilities that do not add up to 1")
+def require_total(theta, starts):
+    """Raise where groups of columns of θ that begin at ``starts`` are not probabilities that add up to 1."""
+    require_range(0.0, 1.0 + 1e-9, theta=theta)
+    if len(theta):
+        totals = np.add.reduceat(theta, starts, axis=-1)
+        require(np.abs(totals - 1.0) < 1e-6, "theta", "has probabilities that do not add up to 1")
 
 
 def require_same(fresh, found, *names):

@@ -113,7 +113,7 @@ class MixtureDraws:
         in_chunks(add, len(X), POINTS, n_jobs)
         return self.by_chain(table)
 
-    def density_quantiles(self, kernel, X, q, n_jobs=None):
+    def density_quantiles(self, kernel, X, q, n_jobs):
         """(n_q, n_points) pointwise quantiles of the density, a few points at a time."""
         n_draws = self.n_chains * self.n_draws
 

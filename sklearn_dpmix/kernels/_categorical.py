@@ -85,7 +85,7 @@ class CategoricalKernel(Kernel):
         require_range(0, self._n_categories() - 1, records=records)
         require(records == np.floor(records), "records", "has categories that are not integers")
         n_columns = self.n_categories * records.shape[2]
-        require_total(theta[:, :n_columns], np.arange(0, n_columns, self.n_categories), "theta")
+        require_total(theta[:, :n_columns], np.arange(0, n_columns, self.n_categories))
 
     def _lower(self, *, n_features, **context):
         fields = {"n_features": n_features, "size": self.n_categories, "concentration": float(self.alpha)}

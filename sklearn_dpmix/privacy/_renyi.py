@@ -27,7 +27,7 @@ def renyi_log_delta(rdp, epsilon, orders=ORDERS):
     return float(min(np.min(log_deltas(rdp, epsilon, orders)), log_total_variation(rdp)))
 
 
-def epsilons(rdp, delta, orders=ORDERS):
+def epsilons(rdp, delta, orders):
     """Return the ε that each order gives on its own."""
     return rdp + np.log1p(-1.0 / orders) - (np.log(delta) + np.log(orders)) / (orders - 1.0)
 

@@ -44,7 +44,9 @@ def moved(kind, is_independent, size=800, n_moves=5, widest=4.0):
     centres, factors = np.array([[0.1, -1.2]]), np.array([[[0.4, 0.0], [0.1, 0.6]]])
     out = np.empty((size, 2, 6))
     for i in range(size):
-        whole = _normal_statistic.NormalApproximation(centres, factors, np.zeros(1), n, np.zeros(2), np.ones(2), widest)
+        whole = _normal_statistic.NormalApproximation(
+            centres, factors, np.zeros(1), n, np.zeros(2), np.ones(2), widest, is_given=False
+        )
         state = whole.init(model, 2, None, rng)
         state.free[0] = free[i]
         model.moments(free[i], state.mean[0], state.root[0])

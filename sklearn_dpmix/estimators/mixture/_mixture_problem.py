@@ -54,8 +54,8 @@ class MixtureProblem:
         """What the chains see of the release."""
         return self.sampler.summarise(self.values, self.Z, self.release)
 
-    def posed(self, chains=None):
-        """The problem; chains start where earlier ones ended, if there are some."""
+    def posed(self, chains):
+        """The problem; chains start where earlier ones ended, if these are not None."""
         sampler, checked = self.sampler, (self.values, self.seen, self.kernel, self.mixing)
         start = self._start if chains is None else partial(self._continued, cycle(chains))
         restored = partial(sampler.restored, *checked)

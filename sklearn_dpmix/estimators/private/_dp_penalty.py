@@ -27,7 +27,7 @@ class RandomWalkMCMC(DPMCMC):
         "batch_size": [Interval(Integral, 2, None, closed="left"), None],
     }
 
-    def _move(self, target, coordinates, are_fine=None):
+    def _move(self, target, coordinates, are_fine):
         """The moves, of the given scale or else the best one; if ``are_fine`` asks the widths of the ranges of typical
         moves' log ratios, of the largest scale up to that at which they are."""
         scale, (n_params, at_once) = self.proposal_scale, (len(coordinates.centre), self.move == "full")

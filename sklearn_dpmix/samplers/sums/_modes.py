@@ -48,7 +48,7 @@ def log_collapsed(model, V, y, noise, n, count, count_noise, mean, root, out):
         out[i] = value if value > -math.inf else -math.inf
 
 
-def collapsed(model, y, noise, n_records, count=0.0, count_noise=1.0):
+def collapsed(model, y, noise, n_records, count, count_noise):
     """The log density of rows of coordinates, as a function.
 
     Parameters
@@ -76,7 +76,7 @@ def collapsed(model, y, noise, n_records, count=0.0, count_noise=1.0):
     return log_density
 
 
-def find_modes(log_density, starts, n_records, count=0.0):
+def find_modes(log_density, starts, n_records, count):
     """Return (centres (m, d), factors (m, d, d), log_weights (m,)) of the modes.
 
     Parameters

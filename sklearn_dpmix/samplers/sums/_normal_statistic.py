@@ -80,7 +80,7 @@ class NormalApproximation(StatisticSampler):
         Whether the statistic was released without noise.
     """
 
-    def __init__(self, centres, factors, log_weights, n_records, y, noise, widest=1.0, is_given=False):
+    def __init__(self, centres, factors, log_weights, n_records, y, noise, widest, is_given):
         self.centres = centres
         self.factors = factors
         self.log_weights = log_weights

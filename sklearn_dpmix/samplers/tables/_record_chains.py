@@ -65,7 +65,7 @@ def restored_tables(model, state, fresh, n_sweeps):
 def check_tables(model, draws):
     """Raise ValueError if draws of a checkpoint are not the probabilities of classes, and of values in each."""
     sizes = [model.n_classes, *(size for size in model.n_values for _ in range(model.n_classes))]
-    require_total(draws.theta, np.cumsum(sizes) - sizes, "theta")
+    require_total(draws.theta, np.cumsum(sizes) - sizes)
 
 
 def start_tables(model, counts, rng=None, n_records=0):
