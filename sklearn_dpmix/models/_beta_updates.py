@@ -9,7 +9,7 @@ from math import exp, inf, log, sqrt
 from .._base.beta_numeric import log_beta
 from .._base.compiled import helper
 from .._base.numeric import log1p_exp
-from ._wide_priors import log_shapes_prior
+from ._prior_updates import log_shapes_prior
 
 N_SLICES = 4  # rounds in an update
 

@@ -13,15 +13,9 @@ from .._base.typing import Array, Floats
 from ._beta_updates import log_shapes, update_shapes
 from ._exponential_family import Family, Identity, LargestAtTheEnds
 from ._moments import beta_moments, gamma_moments, normal_moments
+from ._prior_updates import log_normal_prior, log_rate_prior, log_shapes_prior
 from ._priors import GammaPrior, GammaProductPrior, NormalInverseGammaPrior
-from ._wide_priors import (
-    LogLogisticPrior,
-    MeanPrecisionPrior,
-    NormalCauchyPrior,
-    log_normal_prior,
-    log_rate_prior,
-    log_shapes_prior,
-)
+from ._wide_priors import LogLogisticPrior, MeanPrecisionPrior, NormalCauchyPrior
 
 
 class GammaRecords(Identity):

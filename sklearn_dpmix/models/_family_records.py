@@ -14,8 +14,8 @@ from .._base.compiled import compiled, helper, lower
 from .._base.numeric import log1p_exp, log_gamma_p
 from ._beta_updates import update_shapes
 from ._exponential_family import OUTSIDE
+from ._prior_updates import draw_normal_parameters, draw_rate, log_normal_prior, log_rate_prior
 from ._records import RecordModel
-from ._wide_priors import draw_normal_parameters, draw_rate, log_normal_prior, log_rate_prior
 
 CLAMP, DROP = OUTSIDE["clamp"], OUTSIDE["drop"]
 FARTHEST = 9.0  # standard deviations from the mean, where steps to a Poisson record's new value begin
