@@ -68,7 +68,7 @@ class GammaRecords(Identity):
             return np.where(inside, xlogy(k, rate) + xlogy(k - 1.0, x) - rate * x - gammaln(k), -inf)
 
     def possible(self, theta: Array) -> Any:
-        return theta[:, 0] >= 0
+        return theta[:, 0] >= 0  # exp(log θ) may be 0 in floating point
 
     def mean(self, theta: Array) -> Array:
         return self.known_shape / theta[:, 0]

@@ -14,7 +14,7 @@ from .._base.compiled import compiled
 from .._base.numeric import log1p_exp
 from .._base.parameters import MOST, is_integer, refuse_class
 from .._base.typing import Array, Floats
-from ._continuous import Beta, Exponential, Gamma, Normal
+from ._continuous import Beta, Exponential, Gamma, GammaRecords, Normal
 from ._exponential_family import Family, Identity
 from ._moments import poisson_moments
 from ._priors import BetaPrior, DirichletPrior, GammaPrior
@@ -217,9 +217,6 @@ class Poisson(Identity):
         x = _in_support(x, (x >= 0) & (x == np.floor(x)))
         return np.where(np.isnan(x), -inf, xlogy(x, theta[:, :1]) - theta[:, :1] - gammaln(x + 1.0))
 
-    def possible(self, theta: Array) -> Any:
-        return theta[:, 0] >= 0  # exp(log θ) may be 0 in floating point
-
     def mean(self, theta: Array) -> Array:
         return theta[:, 0]
 
@@ -229,14 +226,9 @@ class Poisson(Identity):
     def draw_sums(self, rng: np.random.Generator, theta: Array, n: Array) -> Floats:
         return rng.poisson(n * theta[:, 0])[:, None].astype(np.float64)
 
-    @compiled
-    def to_theta(self, v, theta):
-        theta[0] = exp(v[0])
-
-    @compiled
-    def log_prior(self, v):
-        """Log prior density of log θ."""
-        return self.shape * v[0] - self.rate * exp(v[0])
+    # θ is a rate there, too, with the same prior
+    possible = GammaRecords.possible
+    to_theta, log_prior = GammaRecords.to_theta, GammaRecords.log_prior
 
     @compiled
     def moments(self, v, mean, root):

@@ -11,9 +11,10 @@ from scipy.special import logit
 
 from .._base.beta_numeric import draw_beta_logit
 from .._base.compiled import compiled, helper, lower
-from .._base.numeric import log1p_exp, log_gamma_p
+from .._base.numeric import log1p_exp
 from ._beta_updates import update_shapes
 from ._exponential_family import OUTSIDE
+from ._moments import poisson_tail
 from ._prior_updates import draw_normal_parameters, draw_rate, log_normal_prior, log_rate_prior
 from ._records import RecordModel
 
@@ -166,7 +167,7 @@ class PoissonRecords(RateRecords):
         total = 0.0
         for i in range(n):
             total += records[i, 0]
-        theta[0] = max(rng.standard_gamma(self.shape + total) / (self.rate + n), 1e-300)
+        theta[0] = draw_rate(rng, self, theta[0], total, n)
 
     @compiled
     def carry(self, theta, to, block, records, i, row):
@@ -182,13 +183,13 @@ def carry_poisson(rate, new_rate, records, i, row):
     """
     x = records[i, 0]
     mass = exp(x * log(rate) - rate - lgamma(x + 1.0))
-    at_least = exp(log_gamma_p(x, rate)) if x > 0.0 else 1.0  # P(X >= x)
+    at_least = poisson_tail(x, rate)
     upper = at_least > 0.5  # u is kept by the lower tail
     u = 1.0 - at_least + records[i, 1] * mass if upper else at_least - records[i, 1] * mass  # 1 - u from above
     z = min(max((x - rate) / sqrt(rate), -FARTHEST), FARTHEST)
     x = max(floor(new_rate + z * sqrt(new_rate)), 0.0)
     mass = exp(x * log(new_rate) - new_rate - lgamma(x + 1.0))
-    at_least = exp(log_gamma_p(x, new_rate)) if x > 0.0 else 1.0
+    at_least = poisson_tail(x, new_rate)
     gap = u - (1.0 - at_least) if upper else at_least - u  # u' = P(X < x) + gap: within [0, mass) at the new x
     while gap < 0.0 and x > 0.0:
         mass *= x / new_rate

@@ -16,7 +16,8 @@ from ..._base.compiled import compiled, entry, lower
 from ..._base.restore import require_whole
 from ..._base.search import last_where
 from ._hidden_counts import draw_dirichlet
-from ._statistic import StatisticSampler, draw_log_gamma, log_gamma_ratio, log_noise, new_state
+from ._hidden_sums import PoissonSum
+from ._statistic import StatisticSampler, log_gamma_ratio, log_noise, new_state
 
 MAX_POINTS = 2**18
 TAIL = 1e-12  # mass that a table may leave out
@@ -164,7 +165,4 @@ class PoissonTable(TableSampler):
     def put(self, state, s):
         state.statistic[0] = s
 
-    @compiled
-    def draw_theta(self, model, state, rng):
-        log_g = draw_log_gamma(rng, model.shape + state.statistic[0])
-        state.theta[0] = math.exp(log_g - math.log(model.rate + state.n_records[0]))
+    draw_theta = PoissonSum.draw_theta
