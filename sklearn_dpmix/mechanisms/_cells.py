@@ -54,8 +54,8 @@ class CellChannel(RecordChannel):
         return total
 
     @compiled
-    def impute(self, rng, kernel, Z, i, j, theta, k):
-        """Draw y exactly: first its cell, then from the kernel within it."""
+    def draw_cell(self, rng, Z, i, theta, k):
+        """The record's cell, given its cluster and the release."""
         first, chosen = self.first_mass(theta), 0
         u = rng.random() * self.total(Z, i, theta, k)
         for c in range(self.last_cell + 1):
@@ -65,4 +65,9 @@ class CellChannel(RecordChannel):
                 u -= mass
                 if u < 0.0:
                     break
-        return self.draw_within(rng, kernel, theta, k, chosen)
+        return chosen
+
+    @compiled
+    def impute(self, rng, kernel, Z, i, j, theta, k):
+        """Draw y exactly: first its cell, then from the kernel within it."""
+        return self.draw_within(rng, kernel, theta, k, self.draw_cell(rng, Z, i, theta, k))

@@ -32,7 +32,7 @@ class Bins(CellSampler):
 
     @compiled
     def put_on(self, rng, channel, kernel, Z, i, records, theta, k):
-        records[i, 0, 0] = channel.centre(draw_bin(rng, channel, Z, theta, k))
+        records[i, 0, 0] = channel.centre(channel.draw_cell(rng, Z, i, theta, k))
         channel.put_on(Z, records, i)
 
     @compiled
@@ -112,23 +112,6 @@ def log_release(channel, table):
     for b in range(channel.last_cell + 1):
         total += channel.log_released(table, b, table[1, b])
     return total
-
-
-@helper
-def draw_bin(rng, channel, Z, theta, k):
-    """A record's bin given its cluster and the release."""
-    first, total, chosen = channel.first_mass(theta), 0.0, 0
-    for b in range(channel.last_cell + 1):
-        total += Z[0, b] * theta[k, first + b]
-    u = rng.random() * total
-    for b in range(channel.last_cell + 1):
-        mass = Z[0, b] * theta[k, first + b]
-        if mass > 0.0:
-            chosen = b
-            u -= mass
-            if u < 0.0:
-                break
-    return chosen
 
 
 @helper
