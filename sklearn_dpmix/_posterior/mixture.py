@@ -8,11 +8,10 @@ from joblib import Parallel, delayed
 
 from .._base.choices import evenly_spaced
 from .._base.compiled import entry, helper
+from .._base.numeric import draw_weighted
 from .._base.vector import exp_bounded
 from ..samplers.mixture._run import Draws
 from .many_points import log_density_at
-
-__all__ = ["MixtureDraws"]
 
 POINTS = 512  # points of an inner loop: their partial sums stay in the processor's first cache
 N_PRIOR = 5000  # clusters drawn from the base measure if it has no closed-form density
@@ -347,12 +346,7 @@ def clamped_moments(kernel, start, weights, theta, low, high):
 def draw_atom(rng, start, weights):
     """A draw at random, then one of its atoms by weight."""
     t = min(int(rng.random() * (start.size - 1)), start.size - 2)
-    u = rng.random()
-    for h in range(start[t], start[t + 1]):
-        u -= weights[h]
-        if u < 0.0:
-            return h
-    return start[t + 1] - 1
+    return start[t] + draw_weighted(rng, weights, start[t], start[t + 1] - start[t], 1.0)
 
 
 @entry

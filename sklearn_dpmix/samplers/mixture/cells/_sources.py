@@ -9,6 +9,7 @@ are left, each in a known bin, and draws the others again, from the urn and the 
 from math import inf, log
 
 from ...._base.compiled import compiled, helper
+from ...._base.numeric import draw_weighted
 from .._places import CONCENTRATION, CURSOR, MASS, N_CLUSTERS, N_FREE, N_SLOTS, N_SOURCES, OTHERS, PROBABILITY, STAGE
 from .._state import State, compact, fill_cache, occupy, take_slot
 from ._bins import Bins
@@ -131,10 +132,7 @@ def draw_others(rng, channel, kernel, mixing, table, state):
             occupy(state)
         alloc[i] = k
         counts[k] += 1.0
-        u, b = rng.random(), 0
-        while b < channel.last_cell and u >= theta[k, first + b]:
-            u -= theta[k, first + b]
-            b += 1
+        b = draw_weighted(rng, theta[k], first, channel.last_cell + 1, 1.0)
         state.records[i, 0, 0] = channel.centre(b)
         table[1, b] += 1.0
     ints[CURSOR] = stop % alloc.size
