@@ -274,6 +274,16 @@ def set_predictors(law, theta, records, i):
 
 
 @helper
+def set_inverse_column(theta, first, p, j, column):
+    """Column j of L⁻¹, from its diagonal on; L is packed by rows in θ, from place ``first`` on."""
+    for i in range(j, p):
+        entry = 1.0 if i == j else 0.0
+        for r in range(j, i):
+            entry -= theta[first + i * (i + 1) // 2 + r] * column[r]
+        column[i] = entry / theta[first + i * (i + 3) // 2]
+
+
+@helper
 def log_prior_factor(model, theta):
     """Log density of the factor L of C ~ InverseWishart(ν, Ψ), the diagonal in logs.
 
@@ -287,11 +297,8 @@ def log_prior_factor(model, theta):
             return -inf
         value += (p - i + 1.0 - (model.wishart_dof + p + 1.0)) * log(diagonal)
     for j in range(p):  # Ψ is diagonal: the trace is Σ_j Ψ_jj ‖L⁻¹ e_j‖²
+        set_inverse_column(theta, first, p, j, column)
         for i in range(j, p):
-            entry = 1.0 if i == j else 0.0
-            for r in range(j, i):
-                entry -= theta[first + i * (i + 1) // 2 + r] * column[r]
-            column[i] = entry / theta[first + i * (i + 3) // 2]
             value -= 0.5 * model.wishart_scale[j] * column[i] * column[i]
     return value
 
@@ -305,11 +312,7 @@ def set_force_of_factor(model, theta, by, force):
     p, first = model.p, 2 * model.p + 2
     inverse, middle = np.zeros((p, p)), np.zeros((p, p))
     for j in range(p):
-        for i in range(j, p):
-            entry = 1.0 if i == j else 0.0
-            for r in range(j, i):
-                entry -= theta[first + i * (i + 1) // 2 + r] * inverse[r, j]
-            inverse[i, j] = entry / theta[first + i * (i + 3) // 2]
+        set_inverse_column(theta, first, p, j, inverse[:, j])
     for i in range(p):
         for b in range(i + 1):
             for j in range(b + 1):
@@ -329,12 +332,8 @@ def set_force_of_factor(model, theta, by, force):
 def update_mean(model, rng, theta, n, sums, matrix, vector, inverse):
     """The predictors' mean given their covariance: precision n C⁻¹ + diag(prior precision)."""
     p, first = model.p, 2 * model.p + 2
-    for j in range(p):  # column j of L⁻¹
-        for i in range(p):
-            inverse[i, j] = 1.0 if i == j else 0.0
-            for r in range(j, i):
-                inverse[i, j] -= theta[first + i * (i + 1) // 2 + r] * inverse[r, j]
-            inverse[i, j] /= theta[first + i * (i + 3) // 2]
+    for j in range(p):
+        set_inverse_column(theta, first, p, j, inverse[:, j])
     for a in range(p):
         vector[a] = model.mean_precision[a] * model.mean_prior[a]
         for b in range(p):
