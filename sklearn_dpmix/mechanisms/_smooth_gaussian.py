@@ -1,11 +1,11 @@
 """Gaussian noise calibrated by a smooth sensitivity (Nissim et al. 2007; Gong 2022, Example 3)."""
 
 from dataclasses import dataclass
-from math import log, pi
 
 import numpy as np
 from scipy.special import log_ndtr, ndtr
 
+from .._base.numeric import HALF_LOG_2PI
 from ._dilated import DilatedLaw
 from ._smooth_noise import ApproximateSmoothMechanism
 
@@ -15,7 +15,7 @@ class GaussianLaw(DilatedLaw):
     """η(u) = exp(-u²/2)/√(2π)."""
 
     def log_density(self, u):
-        return -0.5 * u * u - 0.5 * log(2.0 * pi)
+        return -0.5 * u * u - HALF_LOG_2PI
 
     def draw(self, rng, size):
         return rng.standard_normal(size)

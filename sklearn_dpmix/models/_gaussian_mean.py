@@ -1,11 +1,12 @@
 """The mean of normal records with a known standard deviation."""
 
-from math import log, pi, sqrt
+from math import log, sqrt
 from typing import Any
 
 import numpy as np
 
 from .._base.compiled import compiled
+from .._base.numeric import HALF_LOG_2PI
 from .._base.parameters import positive_integer
 from .._base.typing import Array, Floats
 from ._likelihood import LikelihoodModel, stretch
@@ -76,7 +77,7 @@ class GaussianMean(LikelihoodModel):
     def log_density(self, X: Array, theta: Array) -> Floats:
         """Log density of each record, (n,)."""
         u = (X - theta) / self.sigma
-        return -0.5 * np.einsum("ij,ij->i", u, u) - self.n_features * (log(self.sigma) + 0.5 * log(2.0 * pi))
+        return -0.5 * np.einsum("ij,ij->i", u, u) - self.n_features * (log(self.sigma) + HALF_LOG_2PI)
 
     def grad_log_density(self, X: Array, theta: Array) -> Floats:
         """Its gradient, (n, n_params)."""

@@ -1,11 +1,12 @@
 """Models with a likelihood, as DP-MCMC needs them: a log density of records and a normal prior."""
 
 from functools import lru_cache
-from math import log, pi
+from math import log
 
 import numpy as np
 
 from .._base.compiled import Component, compiled
+from .._base.numeric import HALF_LOG_2PI
 from .._base.parameters import numbers
 from .._base.typing import Array, Floats
 
@@ -109,7 +110,7 @@ class LikelihoodModel(Component):
         """Log prior density, (size,)."""
         theta = np.atleast_2d(theta)
         square = (theta * theta).sum(axis=1)
-        return -0.5 * square / self.prior_sigma**2 - theta.shape[1] * (log(self.prior_sigma) + 0.5 * log(2.0 * pi))
+        return -0.5 * square / self.prior_sigma**2 - theta.shape[1] * (log(self.prior_sigma) + HALF_LOG_2PI)
 
     def grad_log_prior(self, theta: Array) -> Floats:
         """Its gradient at one θ, (n_params,)."""

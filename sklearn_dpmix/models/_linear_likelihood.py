@@ -8,7 +8,7 @@ from scipy.optimize import brentq
 from scipy.special import expit, ndtr
 
 from .._base.compiled import compiled
-from .._base.numeric import log1p_exp
+from .._base.numeric import HALF_LOG_2PI, log1p_exp
 from .._base.parameters import check_flag, positive_integer
 from .._base.typing import Array, Floats
 from ._likelihood import LikelihoodModel, clip_rows, stretch
@@ -262,7 +262,7 @@ class LinearGaussianLikelihood(LinearLikelihood):
     def log_density(self, X: Array, theta: Array) -> Floats:
         """Log density of each y, (n,)."""
         u = (X[:, -1] - self.design(X) @ theta) / self.sigma
-        return -0.5 * u * u - log(self.sigma) - 0.5 * log(2.0 * pi)
+        return -0.5 * u * u - log(self.sigma) - HALF_LOG_2PI
 
     def grad_log_density(self, X: Array, theta: Array) -> Floats:
         """Its gradient, (n, n_params)."""
