@@ -312,10 +312,13 @@ class AdditiveMechanism(StatisticReleases, RecordChannel):
         Then it is nearly the same 0 whatever the records are, and the release would seem to say nothing.
         """
         bounds = self.bounds_for(len(places))
-        if bounds is None or not self.clamp:
+        if bounds is None or not self.clamp or self.tables is not None:  # a density of one's own takes single numbers
             return
         beyond = np.maximum(np.maximum(bounds[:, :1] - places, places - bounds[:, 1:]), 0.0)
-        log_most = self.log_noise(beyond, self.noise_scale_for(len(places)) if scales is None else scales).sum(axis=0)
+        if scales is None:
+            log_most = self.log_noise(beyond, self.noise_scale_for(len(places))).sum(axis=0)
+        else:
+            log_most = (self.log_noise(beyond / scales, 1.0) - np.log(scales)).sum(axis=0)
         worst = int(np.argmin(log_most))
         if log_most[worst] < LEAST_LOG_DENSITY:
             j = int(np.argmax(beyond[:, worst]))

@@ -110,6 +110,16 @@ class RecordChannel(Component):
         """Number of confidential features behind ``n_released`` columns of a release."""
         return n_released
 
+    def answer_shares(self, Z: Array) -> list[tuple[str, float, float, float]]:
+        """What is answered (in words), its share of the releases, its smallest and its largest probability.
+
+        These are over all records that there may be; of no answers by default.
+        """
+        return []
+
+    def check_reach(self, places: Floats, scales: Floats | None = None) -> None:
+        """Raise ValueError if no record makes a release likely enough for floating point."""
+
     def encode(self, Z: Array) -> Array:
         """The release as samplers see it: a read-only array."""
         return Z
@@ -290,16 +300,6 @@ class NoNoise(RecordChannel):
     def node_spacing(self, sd: float) -> float:
         """Width of cells in which nodes stand for records of normal components with this standard deviation."""
         return 4.0 * sd
-
-    def answer_shares(self, Z: Array) -> list[tuple[str, float, float, float]]:
-        """What is answered (in words), its share of the releases, its smallest and its largest probability.
-
-        These are over all records that there may be; of no answers by default.
-        """
-        return []
-
-    def check_reach(self, places: Floats, scales: Floats | None = None) -> None:
-        """Raise ValueError if no record makes a release likely enough for floating point."""
 
     def lookup(self, places: Floats) -> Floats:
         """Zeros: densities that additive noise has at bounds, two for each feature."""

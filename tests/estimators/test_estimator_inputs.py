@@ -130,6 +130,27 @@ def test_bad_records_are_refused(no_chains, fitted, Z, error, match):
             method(Z)
 
 
+def test_frames_of_text_and_without_rows_are_named():
+    pd, pl = pytest.importorskip("pandas"), pytest.importorskip("polars")
+    columns = {"age": [1.0, 2.0], "town": ["a", "b"]}
+    for frame in (pd.DataFrame(columns), pl.DataFrame(columns)):
+        with pytest.raises(ValueError, match="Z holds text in column 'town': pass numbers"):
+            mixture().fit(frame)
+    with pytest.raises(ValueError, match=r"Z is a LazyFrame, which has no rows yet: pass Z\.collect\(\)"):
+        mixture().fit(pl.DataFrame(columns).lazy())
+
+
+def test_parameters_of_parts_that_are_not_there_are_named():
+    model = mixture()
+    for name, words in (("mixing__concentration", "mixing=None"), ("kernel__mean", "kernel='normal'")):
+        with pytest.raises(ValueError, match=f"{name} cannot be set, as {words} has no parameters"):
+            model.set_params(**{name: 2.0})
+    model.set_params(mixing=DirichletProcess(), mixing__concentration=2.0)
+    assert model.mixing.concentration == 2.0
+    with pytest.raises(ValueError, match="Invalid parameter 'nothing'"):
+        model.set_params(nothing__mean=2.0)
+
+
 def test_another_number_of_features_is_refused(fitted):
     """Catches a prediction that reads columns which the fit did not have."""
     methods = (fitted.predict, fitted.score_release, fitted.score_samples, fitted.density_draws, fitted.cdf_draws)

@@ -89,6 +89,8 @@ WRONG = [  # mechanism, parameters, release, message
     (LAPLACE, POISSON, [np.nan], "contains NaN"),
     (LAPLACE, POISSON, [np.inf], "contains infinity"),
     (LAPLACE, POISSON, ["a"], "holds text"),
+    (None, {"family": "normal", "n_records": NoisyCount(4, LAPLACE)}, [3.0, 5.0], "then needs n_records as a number"),
+    (None, {"family": "beta", "n_records": NoisyCount(4, LAPLACE)}, [-3.0, -5.0], "then needs n_records as a number"),
     (LaplaceMechanism, POISSON, [3.0], "mechanism must add noise to a statistic"),
     ("laplace", POISSON, [3.0], "mechanism must add noise to a statistic"),
     (CauchyMechanism(), POISSON, [3.0], "noise with a log-concave density.*is_log_concave = True"),

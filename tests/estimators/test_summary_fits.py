@@ -112,7 +112,7 @@ def test_what_needs_records_says_how_to_get_them():
     assert not hasattr(fitted, "labels_")
     with pytest.raises(AttributeError, match=r"'labels_', since it was fitted to a summary.*predict\(Z\) gives the"):
         _ = fitted.labels_
-    with pytest.raises(AttributeError, match=r"has no attribute 'labels_'$"):
+    with pytest.raises(AttributeError, match="has no attribute 'labels_', since it is not fitted yet"):
         _ = model().labels_
     for method in (fitted.similarity, fitted.point_partition):
         with pytest.raises(ValueError, match=r"partitions are of records.*predict\(Z\) gives labels, or fit an array"):

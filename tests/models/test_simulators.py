@@ -32,6 +32,13 @@ def test_derivatives_and_maxima(name):
         assert weights @ numeric.log_likelihood(statistics, best + step) < value
 
 
+def test_the_maximum_of_ones_alone_is_one():
+    """Rounding of an average of all ones was 2e-16 above, where the log likelihood is -inf."""
+    model, rng = BinomialCount(3), np.random.default_rng(0)
+    found = [model.maximise(np.full((50, 1), 3.0), rng.dirichlet(np.ones(50)))[0] for _ in range(100)]
+    assert min(found) > 1.0 - 1e-15 and max(found) == 1.0
+
+
 @pytest.mark.parametrize("name", MODELS)
 def test_statistics_follow_the_likelihood(name):
     """The likelihood averages to one under another parameter's law: E_θ p(s | θ')/p(s | θ) = 1; and priors too."""

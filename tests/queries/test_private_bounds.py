@@ -66,6 +66,7 @@ def test_bounds_hold_about_what_they_should_and_say_what_they_spend():
     [
         ({"x": [1.0, np.nan]}, "x must be finite"),
         ({"x": []}, "x must be finite"),
+        ({"x": [[1.0], [2.0]]}, r"at least one, got shape \(2, 1\)"),
         ({"q": 1.5}, "q must be between 0 and 1, got q=1.5"),
         ({"epsilon": 0.0}, "epsilon must be positive"),
         ({"bounds": (1, 0)}, "bounds must be finite with lo < hi"),
