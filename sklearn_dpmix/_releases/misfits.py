@@ -4,6 +4,7 @@ import numpy as np
 from scipy.special import bdtr, bdtrc, gammainc
 
 MISFIT = 1e-6  # probability below which a release is said not to fit its mechanism
+SURE = 0.95  # probability above which the population is said to be outside the bounds
 
 
 def misfits(release, kernel=None):
@@ -84,4 +85,20 @@ def out_of_reach(release):
             f"{which} has {value}, which is improbable under {release.mechanism!r}: the probability that any of "
             f"{n_values} values falls this far outside the bounds is {probability:.2g}; was the release made with "
             "other bounds or another epsilon?"
+        )
+
+
+def beyond_bounds(means, release):
+    """Where draws of the population's mean, (n_chains, n_draws) or with features, are sure to be outside the bounds."""
+    bounds = release.bounds()
+    if bounds is None or not release.channel.clamp:
+        return
+    means = means.reshape(means.shape[0] * means.shape[1], -1)
+    outside = np.mean((means < bounds[:, 0]) | (means > bounds[:, 1]), axis=0)
+    j = int(np.argmax(outside))
+    if outside[j] > SURE:
+        yield (
+            f"with probability {outside[j]:.2g} the population's mean of feature {j} lies outside the bounds from "
+            f"{bounds[j, 0]:g} to {bounds[j, 1]:g}, to which {release.mechanism!r} moves what is beyond: what the "
+            "posterior says about it is hardly more than what kernel and prior assume; release with wider bounds"
         )

@@ -1,6 +1,7 @@
 """What a release says of the records' spread, and releases that cannot well have come from the mechanism."""
 
 import re
+import warnings
 
 import numpy as np
 import pytest
@@ -18,6 +19,7 @@ from sklearn_dpmix.mechanisms import (
     GaussianMechanism,
     LaplaceMechanism,
     RandomizedResponseMechanism,
+    SquareWaveMechanism,
     UnaryEncodingMechanism,
 )
 
@@ -153,6 +155,19 @@ def test_answers_that_no_records_explain_are_doubted(mechanism, other, says):
     assert not list(misfits(Release(Z, mechanism)))
     (doubt,) = misfits(Release(Z, other))
     assert re.search(says, doubt) and "another epsilon" in doubt
+
+
+@pytest.mark.parametrize("mechanism", [SquareWaveMechanism(1.0), LaplaceMechanism(epsilon=4.0, bounds=(0, 1))])
+def test_a_population_beyond_the_bounds_is_told(mechanism):
+    """Ages under the default bounds of a square wave, for one."""
+    X = np.random.default_rng(0).normal(40.0, 10.0, (2000, 1))
+    with pytest.warns(UserWarning, match="mean of feature 0 lies outside the bounds from 0 to 1, to which"):
+        mixture(mechanism, n_warmup=100, n_draws=100).fit(mechanism.privatize(X, random_state=1))
+    share = 0.02 * X  # a fifth is beyond
+    with warnings.catch_warnings():
+        warnings.simplefilter("error", UserWarning)
+        warnings.simplefilter("ignore", RuntimeWarning)
+        mixture(mechanism, n_warmup=100, n_draws=100).fit(mechanism.privatize(share, random_state=1))
 
 
 @pytest.mark.parametrize("mechanism", [GaussianMechanism, DiscreteGaussianMechanism])

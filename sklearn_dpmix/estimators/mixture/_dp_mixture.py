@@ -18,7 +18,7 @@ from ..._chains.checkpoint import package_version
 from ..._chains.mixed import have_mixed, worst_monitors
 from ..._posterior.cluster import ReleaseClusters
 from ..._posterior.mixture import MixtureDraws
-from ..._releases.misfits import misfits
+from ..._releases.misfits import beyond_bounds, misfits
 from ..._releases.release import Release
 from ..._releases.summarised_release import SummarisedRelease
 from ...kernels import Kernel
@@ -291,6 +291,8 @@ class PrivateDPMixture(PopulationMixin, PrivatisedRecordsMixin, ClusterMixin, De
         if summary is None:
             self._keep_release(Z)
         self._note_clusters(problem.values, summary)
+        for words in beyond_bounds(self._monitors_["mean"], problem.release):
+            warn_user(words, UserWarning)
 
     def _note_compression(self, problem, summary):
         """Record how accurately the nodes stood for the records, and what is to be said if that is not enough."""
