@@ -18,8 +18,7 @@ def misfits(release, kernel=None):
     if release.noise_variance() > 0 and release.channel.released_above is None:
         yield from less_than_noise(release)
         yield from out_of_reach(release)
-    if release.channel.n_answers is not None and release.channel.noncompliance is None:
-        yield from improbable_shares(release)
+    yield from improbable_shares(release)
 
 
 def less_than_noise(release):
@@ -57,7 +56,9 @@ def improbable_shares(release):
 
     So its number is between those of two binomial distributions, whatever the records are.
     """
-    n, found = release.n_records, release.channel.answer_shares(release.Z)
+    n, found = release.n_records, release.shares()
+    if not found:
+        return
     words, shares, low, high = zip(*found, strict=True)
     count, low, high = np.round(n * np.array(shares)), np.array(low), np.array(high)
     too_few, too_many = np.where(low < 1.0, bdtr(count, n, low), count >= n), bdtrc(count - 1.0, n, high)
@@ -66,10 +67,10 @@ def improbable_shares(release):
     probability = 2.0 * len(tail) * float(tail[worst])
     if probability < MISFIT:
         yield (
-            f"{words[worst]} has a share of {shares[worst]:.4g} in the release, and under {release.mechanism!r} it is "
-            f"given with a probability from {low[worst]:.4g} to {high[worst]:.4g}, whatever the records are (the "
-            f"probability of such a share is {probability:.2g}): was the release made with another epsilon, or are "
-            "these the records?"
+            f"{words[worst]} has a share of {shares[worst]:.4g} in the release, and under {release.mechanism!r} its "
+            f"probability is from {low[worst]:.4g} to {high[worst]:.4g}, whatever the records are (that of such a "
+            f"share is {probability:.2g}): was the release made with another epsilon or other bounds, or are these "
+            "the records?"
         )
 
 

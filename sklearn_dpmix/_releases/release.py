@@ -111,6 +111,10 @@ class Release:
         """Of all records together, (1,), or (n,)."""
         return np.atleast_1d(self.mechanism.noise_scale_for(self.n_features))
 
+    def shares(self):
+        """What the mechanism says of shares of this release (:meth:`RecordChannel.shares`)."""
+        return self.channel.shares(self.Z)
+
     def bounds(self):
         """Bounds of the confidential records, (n_features, 2), or None."""
         return self.channel.bounds_for(self.n_features)

@@ -73,6 +73,9 @@ class SummarisedRelease(Release):
         shrink = np.sqrt(np.divide(variance, spread, out=np.ones(1), where=spread > 0))
         return ((median - mean) * np.minimum(shrink, 1.0) + centre)[None]
 
+    def shares(self):
+        return []  # of whose parts only the nodes are known
+
     def farthest(self, bounds):
         """As for records, from the smallest and the largest one."""
         values = np.array(self._summary._sums[3:])

@@ -26,9 +26,11 @@ class CategoryChannel(RecordChannel):
         """
         raise NotImplementedError
 
-    def answer_shares(self, Z: Array) -> list[tuple[str, float, float, float]]:
+    def shares(self, Z: Array) -> list[tuple[str, float, float, float]]:
         """Of each answer that was given, and of all others, by feature."""
-        found = []
+        found: list[tuple[str, float, float, float]] = []
+        if self.n_answers is None or self.noncompliance is not None:
+            return found
         for j in range(Z.shape[1]):
             answers, first, counts = np.unique(Z[:, j], return_index=True, return_counts=True)
             law = self.chances(Z[first])[j]  # (categories, answers)

@@ -110,10 +110,10 @@ class RecordChannel(Component):
         """Number of confidential features behind ``n_released`` columns of a release."""
         return n_released
 
-    def answer_shares(self, Z: Array) -> list[tuple[str, float, float, float]]:
-        """What is answered (in words), its share of the releases, its smallest and its largest probability.
+    def shares(self, Z: Array) -> list[tuple[str, float, float, float]]:
+        """What may be released (in words), its share of a release, its smallest and its largest probability.
 
-        These are over all records that there may be; of no answers by default.
+        These are over all records that there may be; of nothing by default.
         """
         return []
 

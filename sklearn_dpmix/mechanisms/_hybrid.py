@@ -114,6 +114,10 @@ class HybridMechanism(PiecewiseMechanism):
                 v[i, j] = side[i, 0] if randbelow(2 * CELLS) < odds else -side[i, 0]
         return v
 
+    def shares(self, Z: Array) -> list[tuple[str, float, float, float]]:
+        """Of nothing: :meth:`check_release` looks at how many coins there are."""
+        return []
+
     def check_release(self, Z: Array) -> None:
         """Raise ValueError if Z cannot be a release of this mechanism, or was rounded."""
         v, side, is_side, epsilon = self._coins(Z)

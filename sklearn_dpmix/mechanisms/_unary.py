@@ -142,7 +142,9 @@ class UnaryEncodingMechanism(OwnDraws, RecordLosses, IndirectChannel):
         """The bits alone."""
         return encoded[:, : -(encoded.shape[1] // (self._n_categories() + 1))]
 
-    def answer_shares(self, Z: Array) -> list[tuple[str, float, float, float]]:
+    def shares(self, Z: Array) -> list[tuple[str, float, float, float]]:
+        if self.n_answers is None:
+            return []
         p, q = (float(expit(one[0, 0])) for one in self._log_odds(1, self.n_features(Z.shape[1])))
         return [(f"a one in column {j}", share, min(q, p), max(q, p)) for j, share in enumerate(Z.mean(axis=0))]
 

@@ -38,6 +38,7 @@ MARGIN = 0.01
 NARROW = 0.1
 #: By what share of its range a release may lie outside, since it was rounded
 ROUNDING = 1e-9
+N_PARTS = 8  # of the range, whose shares say whether a release can be one of the mechanism's
 
 
 class WindowChannel(OwnDraws, RecordLosses, EstimatedChannel):
@@ -138,6 +139,25 @@ class WindowChannel(OwnDraws, RecordLosses, EstimatedChannel):
                 f"column {j} has {Z[i, j]:g}: pass the release as it was published, with the epsilon and the bounds "
                 "that it was made with"
             )
+
+    def shares(self, Z: Array) -> list[tuple[str, float, float, float]]:
+        """Of each of ``N_PARTS`` equal parts of the range, which a window may miss or overlap as far as it is wide."""
+        if not self.has_one_law:
+            return []
+        epsilon, a, h = (part.item() for part in self._windows(1, Z.shape[1]))
+        middle, half = self._middles(Z.shape[1])
+        reach = half * (a + h)
+        part = np.clip((0.5 * N_PARTS * ((Z - middle) / reach + 1.0)).astype(int), 0, N_PARTS - 1)
+        near, width = 1.0 / (2.0 * h + 2.0 * a * np.exp(-epsilon)), 2.0 * (a + h) / N_PARTS
+        low = near * np.exp(-epsilon) * width
+        high = low + near * -np.expm1(-epsilon) * min(width, 2.0 * h)
+        found = []
+        for j in range(Z.shape[1]):
+            ends = middle[j] + reach[j] * np.linspace(-1.0, 1.0, N_PARTS + 1)
+            shares = np.bincount(part[:, j], minlength=N_PARTS) / len(Z)
+            words = (f"a number from {ends[k]:.4g} to {ends[k + 1]:.4g} in feature {j}" for k in range(N_PARTS))
+            found += [(word, share, low, high) for word, share in zip(words, shares, strict=True)]
+        return found
 
     def _log_law(self, Z, t):
         check_one_each(Z, t)

@@ -17,7 +17,9 @@ from sklearn_dpmix.mechanisms import (
     DiscreteGaussianMechanism,
     FiniteChannelMechanism,
     GaussianMechanism,
+    HybridMechanism,
     LaplaceMechanism,
+    PiecewiseMechanism,
     RandomizedResponseMechanism,
     SquareWaveMechanism,
     UnaryEncodingMechanism,
@@ -123,6 +125,10 @@ ANSWERS = {
     "response": RandomizedResponseMechanism(1.0, 4),
     "bits": UnaryEncodingMechanism(1.0, 4),
     "symmetric bits": UnaryEncodingMechanism(1.0, 4, kind="symmetric"),
+    "square wave": SquareWaveMechanism(3.0, bounds=(0, 3)),
+    "narrow square wave": SquareWaveMechanism(16.0, bounds=(0, 3)),
+    "piecewise": PiecewiseMechanism(2.0, bounds=(0, 3)),
+    "hybrid": HybridMechanism(2.0, bounds=(0, 3)),  # piecewise noise, but for coins
     "design": FiniteChannelMechanism(2 * [[[0.7, 0.2, 0.1], [0.0, 0.5, 0.5], [0.3, 0.3, 0.4], [1.0, 0.0, 0.0]]]),
 }
 
@@ -147,10 +153,13 @@ def test_honest_answers_are_not_doubted(monkeypatch, name, n):
         (RandomizedResponseMechanism(2.0, 3), RandomizedResponseMechanism(2.0, 6), "an answer that nobody gave in"),
         (UnaryEncodingMechanism(2.0, 3), UnaryEncodingMechanism(0.2, 3), "a one in column . has a share of"),
         (FiniteChannelMechanism([[0.9, 0.1], [0.2, 0.8]]), FiniteChannelMechanism([[0.6, 0.4], [0.5, 0.5]]), "answer"),
+        (SquareWaveMechanism(1.0), SquareWaveMechanism(1.0, bounds=(0, 100)), "a number from .* to .* in feature 0"),
+        (SquareWaveMechanism(6.0), SquareWaveMechanism(1.0), "a number from .* to .* in feature 0 has a share"),
+        (PiecewiseMechanism(1.0), PiecewiseMechanism(0.2), "a number from .* to .* in feature 0 has a share of"),
     ],
 )
 def test_answers_that_no_records_explain_are_doubted(mechanism, other, says):
-    X = np.random.default_rng(0).choice(mechanism.n_categories, (5000, 1), p=[0.9, 0.1, 0.0][: mechanism.n_categories])
+    X = np.random.default_rng(0).choice(2, (5000, 1), p=[0.9, 0.1])
     Z = mechanism.privatize(X, random_state=1)
     assert not list(misfits(Release(Z, mechanism)))
     (doubt,) = misfits(Release(Z, other))
