@@ -85,9 +85,7 @@ def _within_floats(check, *arrays, **options):
         if has_masked(array):
             raise ValueError(f"{its_name} has masked entries, whose mask would be lost: pass rows without them")
         if callable(getattr(array, "collect", None)) and not hasattr(array, "__array__"):
-            raise ValueError(
-                f"{its_name} is a {type(array).__name__}, which has no rows yet: pass {its_name}.collect()"
-            )
+            raise ValueError(f"{its_name} is a {type(array).__name__}, not its rows: pass {its_name}.collect()")
         times = [one for one in _types_of(array) if one.lower().startswith(TIMES)]
         if times and (its_name == name or options.get("y_numeric")):
             raise ValueError(
@@ -120,10 +118,14 @@ def _has_text(array):
 
 
 def _where_text(table):
-    """Which column of a frame has text."""
-    columns = getattr(table, "columns", ())
-    named = [name for name in columns if isinstance(name, str) and _has_text(table[name])]
-    return f" in column {named[0]!r}" if named else ""
+    """Which column of a frame has text that is no number."""
+    for name in getattr(table, "columns", ()):
+        if isinstance(name, str):
+            try:
+                np.asarray(table[name], dtype=np.float64)
+            except (TypeError, ValueError):
+                return f" in column {name!r}"
+    return ""
 
 
 def _types_of(array):

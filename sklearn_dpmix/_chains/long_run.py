@@ -89,9 +89,13 @@ class LongRun:
     def _advance(self, n_sweeps):
         """Go on by ``n_sweeps``, or less; return whether Ctrl-C ended it."""
         before = self.so_far._replace(chains=[])
+        try:
+            step = self.problem.step(before.pace)  # which may try some moves
+        except KeyboardInterrupt:
+            return True
         chains, blocks, n_new = run_chains(
             self._give_chains(),
-            self.problem.step(before.pace),
+            step,
             n_sweeps,
             n_jobs=self.estimator.n_jobs,
             watch=partial(self._watch, before),

@@ -56,18 +56,18 @@ def improbable_shares(release):
 
     So its number is between those of two binomial distributions, whatever the records are.
     """
-    n, found = release.n_records, release.shares()
+    found = release.shares()
     if not found:
         return
-    words, shares, low, high = zip(*found, strict=True)
-    count, low, high = np.round(n * np.array(shares)), np.array(low), np.array(high)
+    what, shares, *others = zip(*found, strict=True)
+    count, n, (low, high, n_alike) = np.round(release.n_records * np.array(shares)), release.n_records, np.array(others)
     too_few, too_many = np.where(low < 1.0, bdtr(count, n, low), count >= n), bdtrc(count - 1.0, n, high)
     tail = np.minimum(too_few, np.where(count > 0.0, too_many, 1.0))
     worst = int(np.argmin(tail))
-    probability = 2.0 * len(tail) * float(tail[worst])
+    probability = min(1.0, 2.0 * n_alike.sum() * float(tail[worst]))
     if probability < MISFIT:
         yield (
-            f"{words[worst]} has a share of {shares[worst]:.4g} in the release, and under {release.mechanism!r} its "
+            f"{what[worst]} has a share of {shares[worst]:.4g} in the release, and under {release.mechanism!r} its "
             f"probability is from {low[worst]:.4g} to {high[worst]:.4g}, whatever the records are (that of such a "
             f"share is {probability:.2g}): was the release made with another epsilon or other bounds, or are these "
             "the records?"

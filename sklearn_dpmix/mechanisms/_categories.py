@@ -26,21 +26,6 @@ class CategoryChannel(RecordChannel):
         """
         raise NotImplementedError
 
-    def shares(self, Z: Array) -> list[tuple[str, float, float, float]]:
-        """Of each answer that was given, and of all others, by feature."""
-        found: list[tuple[str, float, float, float]] = []
-        if self.n_answers is None or self.noncompliance is not None:
-            return found
-        for j in range(Z.shape[1]):
-            answers, first, counts = np.unique(Z[:, j], return_index=True, return_counts=True)
-            law = self.chances(Z[first])[j]  # (categories, answers)
-            shares, low, high = counts / len(Z), law.min(axis=0), np.minimum(law.max(axis=0), 1.0)
-            whose = f" in feature {j}"
-            found += [(f"answer {a:g}{whose}", *one) for a, *one in zip(answers, shares, low, high, strict=True)]
-            others = np.clip(1.0 - law.sum(axis=1), 0.0, 1.0)
-            found.append((f"an answer that nobody gave{whose}", 0.0, others.min(), others.max()))
-        return found
-
     def guess_encoded(self, Z: Array) -> Floats:
         """As :meth:`guess`, of encoded releases: here these themselves, or their answers."""
         return Z

@@ -5,7 +5,7 @@ independently given the record, so every method is about one feature.
 """
 
 from math import exp, inf, log
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.typing import ArrayLike
@@ -13,6 +13,16 @@ from numpy.typing import ArrayLike
 from .._base.compiled import Component, compiled, lower
 from .._base.typing import Array, Floats
 from ._noised_normal import fill_normal_gaussian
+
+
+class Share(NamedTuple):
+    """How often something was released, and its smallest and largest probability, over all records there may be."""
+
+    what: str
+    share: float
+    low: float
+    high: float
+    n_alike: int = 1  # as many others are like this one
 
 
 class RecordChannel(Component):
@@ -110,11 +120,8 @@ class RecordChannel(Component):
         """Number of confidential features behind ``n_released`` columns of a release."""
         return n_released
 
-    def shares(self, Z: Array) -> list[tuple[str, float, float, float]]:
-        """What may be released (in words), its share of a release, its smallest and its largest probability.
-
-        These are over all records that there may be; of nothing by default.
-        """
+    def shares(self, Z: Array) -> list[Share]:
+        """Shares of what may be released, and between which probabilities they can be; of nothing by default."""
         return []
 
     def check_reach(self, places: Floats, scales: Floats | None = None) -> None:

@@ -83,18 +83,14 @@ class EllipticalMechanism(StatisticNoise):
             return 0.0
         (inverse, error), moves = self._inverse(), getattr(self.query, "entry_moves", lambda: None)()
         reach = sensitivity * float(np.linalg.norm(inverse, 2))
-        if moves is not None and self._is_box(moves, sensitivity):
-            k, farthest = moves.shape[1], np.abs(moves).max(axis=0)
+        if moves is not None and (k := len(inverse)) <= MOST_CORNERS:
+            moves = np.broadcast_to(np.asarray(moves, dtype=np.float64), (2, k))
+            farthest = np.abs(moves).max(axis=0)
             corners = np.where(np.arange(2**k)[:, None] >> np.arange(k) & 1, *moves)
-            longest = np.linalg.norm(corners @ inverse.T, axis=1).max() + np.linalg.norm(error @ farthest)
+            with np.errstate(over="ignore"):
+                longest = np.hypot.reduce(corners @ inverse.T, axis=1).max() + np.hypot.reduce(error @ farthest)
             reach = min(reach, float(longest))
         return rounded_up(reach)
-
-    @staticmethod
-    def _is_box(moves, sensitivity):
-        """Whether there are few numbers, and Δ₂ is not that of wider moves: a subclass may state a larger one."""
-        farthest = np.linalg.norm(np.abs(moves).max(axis=0))
-        return moves.shape[1] <= MOST_CORNERS and sensitivity <= farthest * (1.0 + 1e-9)
 
     def _inverse(self):
         """L⁻¹, and how far each of its entries can be off; raises if its norm is by more than ``LARGEST_ERROR``."""

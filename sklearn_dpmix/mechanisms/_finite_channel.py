@@ -11,6 +11,7 @@ from .._base.parameters import check_one_each, is_integer, numbers, positive_int
 from .._base.typing import Array, Floats
 from ..privacy import PrivacyGuarantee
 from ._categories import IndirectChannel
+from ._channel import Share
 from ._designs import ROUNDING, SurveyDesigns
 from ._own_draws import OwnDraws
 
@@ -216,6 +217,17 @@ class FiniteChannelMechanism(OwnDraws, SurveyDesigns, IndirectChannel):
         with np.errstate(divide="ignore"):
             logs = [np.log(row) for row in self._noncompliant_rows()]
         return sum(log_p[Z[:, j].astype(int)] for j, log_p in enumerate(logs))
+
+    def shares(self, Z: Array) -> list[Share]:
+        """Of each answer to each question, if all follow the design."""
+        found: list[Share] = []
+        if self.noncompliance is not None:
+            return found
+        for j, matrix in enumerate(self._for(Z.shape[1])):
+            shares = np.bincount(Z[:, j].astype(int), minlength=matrix.shape[1]) / len(Z)
+            columns = zip(shares, matrix.min(axis=0), matrix.max(axis=0), strict=True)
+            found += [Share(f"answer {z} in feature {j}", *column) for z, column in enumerate(columns)]
+        return found
 
     def chances(self, Z: Array) -> Floats:
         return np.array([matrix[:, z.astype(int)] for matrix, z in zip(self._for(Z.shape[1]), Z.T, strict=True)])

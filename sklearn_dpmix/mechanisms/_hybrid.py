@@ -9,6 +9,7 @@ from scipy.special import expit
 from .._base.compiled import compiled, helper
 from .._base.numeric import INV_SQRT_2PI, SQRT_HALF
 from .._base.typing import Array, Floats
+from ._channel import Share
 from ._noised_normal import fill_normal_window
 from ._piecewise import PiecewiseMechanism
 from ._randomized_response import CELLS, integer_odds
@@ -114,7 +115,7 @@ class HybridMechanism(PiecewiseMechanism):
                 v[i, j] = side[i, 0] if randbelow(2 * CELLS) < odds else -side[i, 0]
         return v
 
-    def shares(self, Z: Array) -> list[tuple[str, float, float, float]]:
+    def shares(self, Z: Array) -> list[Share]:
         """Of nothing: :meth:`check_release` looks at how many coins there are."""
         return []
 

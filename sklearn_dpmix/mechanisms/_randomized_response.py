@@ -11,6 +11,7 @@ from .._base.compiled import compiled, lower
 from .._base.parameters import check_one_each
 from .._base.typing import Array
 from ._categories import CategoryChannel
+from ._channel import Share
 from ._losses import RecordLosses
 from ._own_draws import OwnDraws
 
@@ -99,6 +100,20 @@ class RandomizedResponseMechanism(OwnDraws, RecordLosses, CategoryChannel):
         check_one_each(Z, X)
         keep, other = self.log_probabilities(*X.shape)
         return np.where(Z == X, keep[:, None], other[:, None]).sum(axis=1)
+
+    def shares(self, Z: Array) -> list[Share]:
+        """Of each answer; all that nobody gave are alike."""
+        found: list[Share] = []
+        if not self.has_one_law:
+            return found
+        keep, other = (float(np.exp(one[0])) for one in self.log_probabilities(1, Z.shape[1]))
+        for j in range(Z.shape[1]):
+            answers, counts = np.unique(Z[:, j], return_counts=True)
+            given = zip(answers, counts / len(Z), strict=True)
+            found += [Share(f"answer {z:g} in feature {j}", share, other, keep) for z, share in given]
+            if (n_others := self._n_categories() - len(answers)) > 0:
+                found.append(Share(f"an answer that nobody gave in feature {j}", 0.0, other, keep, n_others))
+        return found
 
     def chances(self, Z: Array) -> Any:
         keep, other = (float(np.exp(one[0])) for one in self.log_probabilities(1, Z.shape[1]))

@@ -9,6 +9,7 @@ from scipy.special import expit
 from .._base.compiled import compiled, lower
 from .._base.typing import Array, Floats
 from ._categories import IndirectChannel
+from ._channel import Share
 from ._losses import RecordLosses
 from ._own_draws import OwnDraws
 from ._randomized_response import CELLS, integer_odds
@@ -142,11 +143,12 @@ class UnaryEncodingMechanism(OwnDraws, RecordLosses, IndirectChannel):
         """The bits alone."""
         return encoded[:, : -(encoded.shape[1] // (self._n_categories() + 1))]
 
-    def shares(self, Z: Array) -> list[tuple[str, float, float, float]]:
-        if self.n_answers is None:
+    def shares(self, Z: Array) -> list[Share]:
+        """Of ones."""
+        if not self.has_one_law:
             return []
         p, q = (float(expit(one[0, 0])) for one in self._log_odds(1, self.n_features(Z.shape[1])))
-        return [(f"a one in column {j}", share, min(q, p), max(q, p)) for j, share in enumerate(Z.mean(axis=0))]
+        return [Share(f"a one in column {j}", share, min(q, p), max(q, p)) for j, share in enumerate(Z.mean(axis=0))]
 
     def chances(self, Z: Array) -> Floats:
         """Up to the probability of the bits if none belonged to the true category."""

@@ -20,6 +20,7 @@ import numpy as np
 from .._base.compiled import compiled, lower
 from .._base.parameters import check_array, check_one_each
 from .._base.typing import Array, Floats
+from ._channel import Share
 from ._estimated import EstimatedChannel
 from ._losses import RecordLosses
 from ._noised_normal import fill_normal_window
@@ -140,7 +141,7 @@ class WindowChannel(OwnDraws, RecordLosses, EstimatedChannel):
                 "that it was made with"
             )
 
-    def shares(self, Z: Array) -> list[tuple[str, float, float, float]]:
+    def shares(self, Z: Array) -> list[Share]:
         """Of each of ``N_PARTS`` equal parts of the range, which a window may miss or overlap as far as it is wide."""
         if not self.has_one_law:
             return []
@@ -156,7 +157,7 @@ class WindowChannel(OwnDraws, RecordLosses, EstimatedChannel):
             ends = middle[j] + reach[j] * np.linspace(-1.0, 1.0, N_PARTS + 1)
             shares = np.bincount(part[:, j], minlength=N_PARTS) / len(Z)
             words = (f"a number from {ends[k]:.4g} to {ends[k + 1]:.4g} in feature {j}" for k in range(N_PARTS))
-            found += [(word, share, low, high) for word, share in zip(words, shares, strict=True)]
+            found += [Share(word, share, low, high) for word, share in zip(words, shares, strict=True)]
         return found
 
     def _log_law(self, Z, t):

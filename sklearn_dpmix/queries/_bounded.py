@@ -76,7 +76,10 @@ class BoundedRecords(Query):
         lo, hi = self._bounds()
         return length(hi - lo if relation == "replace" else np.maximum(np.abs(lo), np.abs(hi)), norm)
 
-    def entry_moves(self) -> Floats:
+    def entry_moves(self) -> Floats | None:
+        for name in ("contributions", "value", "sensitivity", "_reach"):  # what is true here may not be of a subclass
+            if getattr(type(self), name) is not getattr(BoundedRecords, name):
+                return None
         lo, hi = self._bounds()
         return np.array([lo - hi, hi - lo] if self.neighbours == "replace" else [lo, hi])
 

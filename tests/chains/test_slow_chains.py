@@ -133,6 +133,19 @@ def test_excursions_get_longer_while_half_of_them_are_taken(monkeypatch, shares,
     assert (longer.few.law[N_MOVES], longer.apart) == (20 * expected, 2 * expected)
 
 
+def test_an_interruption_while_lengths_are_tried_keeps_the_draws(never_enough, monkeypatch):
+    longer = GoesFar.longer
+
+    def interrupted(self, values, seen, times):
+        if times > 1:
+            raise KeyboardInterrupt
+        return longer(self, values, seen, times)
+
+    monkeypatch.setattr(GoesFar, "longer", interrupted)
+    model = fitted(sampler=GoesFar(n_moves=20))
+    assert 0 < model.n_clusters_draws_.shape[1] < 31
+
+
 def test_draws_of_little_worth_get_more_work(never_enough, monkeypatch):
     """As many draws as asked for, the first of them are of the run that was judged; there is a limit."""
     model = fitted()

@@ -136,7 +136,7 @@ def test_frames_of_text_and_without_rows_are_named():
     for frame in (pd.DataFrame(columns), pl.DataFrame(columns)):
         with pytest.raises(ValueError, match="Z holds text in column 'town': pass numbers"):
             mixture().fit(frame)
-    with pytest.raises(ValueError, match=r"Z is a LazyFrame, which has no rows yet: pass Z\.collect\(\)"):
+    with pytest.raises(ValueError, match=r"Z is a LazyFrame, not its rows: pass Z\.collect\(\)"):
         mixture().fit(pl.DataFrame(columns).lazy())
 
 

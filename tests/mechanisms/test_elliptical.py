@@ -175,6 +175,13 @@ class OfSeveralRecords(BoundedRecords):
         return 5.0 * super().sensitivity(norm, neighbours)
 
 
+class OfOthers(BoundedRecords):
+    """Its bounds are those of other numbers, of the same sensitivity."""
+
+    def contributions(self, records):
+        return super().contributions(records)[:, ::-1]
+
+
 @pytest.mark.parametrize("name", ["laplace", "t"])
 def test_pure_epsilon_is_a_bound_and_attained(name):
     """For any covariance, where the query knows how far each number moves.  Twin: 3 % less noise.
@@ -225,6 +232,9 @@ def test_noise_as_wide_as_each_number_moves():
         mechanism = MultivariateLaplaceMechanism(np.diag(widths**2), query=BoundedRecords(bounds, n_features=k))
         expected = math.sqrt(k) if k < 13 else math.hypot(*widths) / widths[0]
         assert mechanism.guarantee().epsilon == pytest.approx(expected)
+    others = OfOthers([(0, 1), (0, 100)], n_features=2)
+    loss = MultivariateLaplaceMechanism(np.diag([1.0, 1e4]), query=others).guarantee().epsilon
+    assert loss >= 100.0  # of the first number, which moves by 100
     several = MultivariateLaplaceMechanism(np.eye(2), query=OfSeveralRecords((0, 1), n_features=2))
     assert several.guarantee().epsilon == pytest.approx(5.0 * math.sqrt(2.0))
 

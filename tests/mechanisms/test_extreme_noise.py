@@ -4,6 +4,7 @@ from math import inf
 
 import numpy as np
 import pytest
+from scipy.linalg import solve_triangular
 
 import sklearn_dpmix.mechanisms as mechanisms
 from sklearn_dpmix.mechanisms import (
@@ -174,6 +175,20 @@ def least_singular_value(factor):
     return mpmath.sqrt(min(mpmath.eigsy(exact.T * exact, eigvals_only=True)))
 
 
+def farthest_corner(factor):
+    """The longest L⁻¹d over the corners d of the cube from -1 to 1, of those that come out longest in floats."""
+    k = len(factor)
+    corners = np.where(np.arange(2 ** (k - 1))[:, None] >> np.arange(k) & 1, 1.0, -1.0)
+    lengths = np.linalg.norm(solve_triangular(factor, corners.T, lower=True), axis=0)
+    longest = mpf(0)
+    for i in np.argsort(lengths)[-5:]:
+        found: list = []
+        for row, d in zip(factor.tolist(), corners[i].tolist(), strict=True):  # mpmath calls tiny pivots 0
+            found.append((d - sum(mpf(a) * b for a, b in zip(row, found, strict=False))) / mpf(row[len(found)]))
+        longest = max(longest, mpmath.norm(found))
+    return longest
+
+
 def elliptical_covariances():
     i = np.arange(13)
     hilbert = 1.0 / (i[:, None] + i + 1.0)
@@ -188,23 +203,22 @@ def elliptical_covariances():
 
 @pytest.mark.parametrize("cls", [MultivariateNormalMechanism, MultivariateLaplaceMechanism, MultivariateTMechanism])
 def test_elliptical_noise_states_what_its_factor_has(cls, monkeypatch):
-    """The loss along the narrowest direction of the factor that makes the noise; refused where that could be rounding.
+    """The largest loss at a corner of the bounds; of many numbers, that along the factor's narrowest direction.
 
-    Catches the smallest eigenvalue of the covariance, which of Hilbert's matrix of order 13 is rounding alone.
+    Refused where that could be rounding.  Catches the smallest eigenvalue of the covariance, which of Hilbert's matrix
+    of order 13 is rounding alone.
     """
     n_right, more = 0, {"df": 4.0} if cls is MultivariateTMechanism else {}
     for covariance in elliptical_covariances():
         k, factor = len(covariance), np.linalg.cholesky(covariance)
-        diagonal = np.diag(factor)
-        is_diagonal = np.array_equal(factor, np.diag(diagonal))
-        least = mpf(min(diagonal)) if is_diagonal else least_singular_value(factor)
+        farthest = farthest_corner(factor) if k < 13 else mpmath.sqrt(k) / least_singular_value(factor)
         for width in (1e-300, 1.0, 1e150):
             query = BoundedRecords((0, width), n_features=k)
             found = stated(lambda c=covariance, q=query: cls(c, **more, query=q), ["covariance"])
             if found is None:
                 continue
             n_right += 1
-            distance = mpmath.sqrt(k) * mpf(width) / least
+            distance = mpf(width) * farthest
             if cls is MultivariateNormalMechanism:
                 assert agrees(found[1].rho, distance**2 / 2), covariance
             else:

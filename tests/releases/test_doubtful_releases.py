@@ -123,6 +123,8 @@ def test_honest_releases_are_not_doubted(monkeypatch, channel, n):
 
 ANSWERS = {
     "response": RandomizedResponseMechanism(1.0, 4),
+    "many categories": RandomizedResponseMechanism(1.0, 100),  # most of which nobody answers
+    "own epsilon": None,
     "bits": UnaryEncodingMechanism(1.0, 4),
     "symmetric bits": UnaryEncodingMechanism(1.0, 4, kind="symmetric"),
     "square wave": SquareWaveMechanism(3.0, bounds=(0, 3)),
@@ -140,8 +142,10 @@ def test_honest_answers_are_not_doubted(monkeypatch, name, n):
     doubt, n_releases = 0.01, 600
     monkeypatch.setattr("sklearn_dpmix._releases.misfits.MISFIT", doubt)
     rng, mechanism, doubts = np.random.default_rng([n, len(name)]), ANSWERS[name], 0
+    n_records = 100 if name == "many categories" else 4
     for _ in range(n_releases):
-        X = np.full((n, 2), rng.integers(4)) if rng.random() < 0.5 else rng.integers(0, 4, (n, 2))
+        X = np.full((n, 2), rng.integers(4)) if rng.random() < 0.5 else rng.integers(0, n_records, (n, 2))
+        mechanism = ANSWERS[name] or RandomizedResponseMechanism(rng.uniform(0.1, 3.0, n), 4)
         doubts += len(list(misfits(Release(mechanism.privatize(X, random_state=rng), mechanism))))
     assert doubts <= binom.isf(1e-7, n_releases, doubt)
 
@@ -189,6 +193,13 @@ def test_a_release_beyond_floating_point_is_refused(mechanism):
         mixture(noise).fit(np.minimum(Z, 35.0))
     with pytest.warns(UserWarning, match="outside the bounds"):
         mixture(LaplaceMechanism(scale=1.0, bounds=(0, 3))).fit(1e4 * Z)
+
+
+def test_correlated_features_take_any_release():
+    """Their chains do not add up densities of releases."""
+    noise = GaussianMechanism(scale=1.0, bounds=[(0, 3)] * 2)
+    with pytest.warns(UserWarning, match="outside the bounds"):
+        mixture(noise, kernel="multivariate_normal").fit([[60.0, 1.0], [1.0, 2.0], [2.0, 0.0]])
 
 
 def test_doubt_has_power():

@@ -107,6 +107,7 @@ class Chart(Component):
 
     def lookup(self, mechanism: Any, places: Any, *scales: Any) -> Any:
         """What ``fill`` looks up at releases, (features, releases), of noise of these scales where it has several."""
+        mechanism.check_reach(places, *scales)
         return mechanism.lookup(places, *scales)
 
     def kept(self, near: Any, lookup: Any) -> Any:

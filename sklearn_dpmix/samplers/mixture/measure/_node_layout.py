@@ -75,7 +75,6 @@ class NodeLayout:
         if self.n_moves is not None:  # a user who asks for few moves gets all else of a sweep
             law[MORE_RENEWALS] = 0.0
         if lookup is None:
-            mechanism.check_reach(nodes[:-1], *scales)
             lookup, near = chart.lookup(mechanism, nodes[:-1], *scales), mechanism.near(nodes[:-1])
         seen = Compressed(chart, masses, nodes, lookup, near, law, are_records, width, cells)
         return self.with_threshold(seen, release)

@@ -67,6 +67,7 @@ class OnInterval:
         return ()
 
     def lookup(self: Any, mechanism: Any, places: Any, *scales: Any) -> Any:
+        mechanism.check_reach(places, *scales)
         noise = noise_of(mechanism, places[0], self.low, self.width, *scales)
         inner = table(noise, self.low + self.width * self.grid.edges)
         return padded(np.concatenate([inner, self.other_rows(noise)]))
