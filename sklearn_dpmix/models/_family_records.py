@@ -15,6 +15,7 @@ from .._base.numeric import log1p_exp
 from ._beta_updates import update_shapes
 from ._exponential_family import OUTSIDE
 from ._moments import poisson_tail
+from ._poisson_pairs import exchange_pairs
 from ._prior_updates import draw_normal_parameters, draw_rate, log_normal_prior, log_rate_prior
 from ._records import RecordModel
 
@@ -90,6 +91,10 @@ class FamilyRecords(RecordModel):
     def contribute(self, records, i, contributions, row):
         x, share = summed(self, records[i, 0])
         contributions[row, 0] = share * (self.gain[0] * x + self.offset[0])
+
+    @compiled
+    def exchange(self, rng, theta, records, contributions, n):
+        """Moves that leave the sum as it is, where no other could move."""
 
 
 @helper
@@ -168,6 +173,11 @@ class PoissonRecords(RateRecords):
         for i in range(n):
             total += records[i, 0]
         theta[0] = draw_rate(rng, self, theta[0], total, n)
+
+    @compiled
+    def exchange(self, rng, theta, records, contributions, n):
+        if self.outside == CLAMP:
+            exchange_pairs(rng, self, theta[0], records, contributions, n)
 
     @compiled
     def carry(self, theta, to, block, records, i, row):

@@ -8,11 +8,12 @@ import pytest
 from curator_oracle import gaussian, laplace
 from exp_family_case import MIXED, check
 from scipy.special import logsumexp
+from scipy.stats import chisquare, poisson
 from statistical import Disagreement, assert_mean_close, assert_pmf_close
 
 from sklearn_dpmix import PrivateExpFamilyGibbs
 from sklearn_dpmix.mechanisms import GaussianMechanism, LaplaceMechanism
-from sklearn_dpmix.models import GammaPrior, GammaProductPrior, NormalInverseGammaPrior, resolve_family
+from sklearn_dpmix.models import GammaPrior, GammaProductPrior, NormalInverseGammaPrior, _poisson_pairs, resolve_family
 from sklearn_dpmix.models._family_records import carry_poisson
 from sklearn_dpmix.queries import NoisyCount, SufficientStatistics
 from sklearn_dpmix.samplers.augmentation import _carry, _family_sums
@@ -93,6 +94,46 @@ def test_poisson_records_of_rates_far_apart_are_exact():
     exact = clamped.bounded_poisson(release, n, bounds, prior, laplace(scale), n_nodes=3201)
     model = imputed("poisson", bounds, "clamp", release, scale, n, GammaPrior(*prior), n_draws=4000)
     assert_mean_close(model.theta_draws_, exact.mean, what="θ")
+
+
+@pytest.mark.parametrize(("bounds", "n", "total"), [((1, 6), 5, 13.0), ((0, 5), 20, 70.0)])
+def test_poisson_records_under_hardly_any_noise_are_exact(bounds, n, total):
+    """Caught a number of records beyond a bound that hardly changed, in draws whose effective number seemed large."""
+    prior, scale = (2.0, 0.5), 0.05
+    exact = clamped.bounded_poisson([total], n, bounds, prior, laplace(scale), n_nodes=1601)
+    check(imputed("poisson", bounds, "clamp", [total], scale, n, GammaPrior(*prior), n_draws=4000), exact)
+
+
+def records_after_pairs(bounds, rate, rng, n_draws=20_000, n=3):
+    """Some records of the prior, after moves of pairs, (n_draws, n)."""
+    model, found = SimpleNamespace(lo=bounds[0], hi=bounds[1], contribute=lambda *args: None), []
+    for _ in range(n_draws):
+        records = np.column_stack([rng.poisson(rate, n), rng.random(n)]).astype(float)
+        before = np.clip(records[:, 0], *bounds).sum()
+        _poisson_pairs.exchange_pairs(rng, model, rate, records, None, n)
+        assert np.clip(records[:, 0], *bounds).sum() == pytest.approx(before)
+        found.append(records[:, 0])
+    return np.array(found)
+
+
+@pytest.mark.parametrize(("bounds", "rate"), [((1, 4), 2.3), ((0.5, 3.5), 3.0), ((-1, 2), 0.4), ((2, 9), 30.0)])
+def test_pairs_of_poisson_records_keep_their_law(bounds, rate, monkeypatch):
+    """Each record's, where their clamped sum stays.  Twins: the bound's own mass alone, at either bound."""
+
+    def p_value(seed):
+        found = records_after_pairs(bounds, rate, np.random.default_rng(seed)).ravel()
+        edges = np.arange(max(found.max(), rate + 6 * np.sqrt(rate)) + 2)
+        expected = len(found) * np.diff(poisson.cdf(edges - 1, rate))
+        keep = expected > 10
+        observed = np.bincount(found.astype(int), minlength=len(edges))[: len(expected)]
+        pooled = [np.append(part[keep], part[~keep].sum() + 1e-9) for part in (observed, expected)]
+        return chisquare(pooled[0], pooled[1] * pooled[0].sum() / pooled[1].sum()).pvalue
+
+    assert p_value(0) > 1e-5
+    for name in ("log_at_most", "log_at_least") if bounds == (1, 4) else ():
+        with monkeypatch.context() as patch:
+            patch.setattr(_poisson_pairs, name, _poisson_pairs.log_poisson)
+            assert p_value(1) < 1e-5
 
 
 def test_few_records_are_imputed_whatever_the_number_of_modes():

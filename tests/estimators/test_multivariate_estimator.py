@@ -208,10 +208,10 @@ def test_partitions_without_noise():
 
 @pytest.mark.slow
 def test_partitions_are_refused_under_noise():
-    """Catches partitions where a release has no density in closed form; the message names what there is."""
+    """Catches partitions where no density of each release is at hand; the message names what there is."""
     noisy = small_fit(LAPLACE)
     for method in (noisy.similarity, noisy.point_partition):
-        with pytest.raises(ValueError, match=r"no closed form .* use labels_"):
+        with pytest.raises(ValueError, match=r"of each record, which is not available .* use labels_"):
             method()
 
 

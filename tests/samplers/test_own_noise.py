@@ -67,7 +67,7 @@ def test_tables_are_those_of_pieces(own, known, kernel):
         mechanisms = [kind(scale=scale, bounds=(0.1, 0.9)) for kind in (own, known)]
         found, expected = (
             chart_of(kernel._lower(n_features=1), mechanism._lower(n_records=4, n_features=1)).lookup(
-                mechanism, np.array([[-0.5, 0.2, 0.9, 3.0]])
+                mechanism, np.array([[-0.5, 0.2, 0.9, 1.5]])
             )
             for mechanism in mechanisms
         )

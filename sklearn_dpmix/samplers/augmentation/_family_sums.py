@@ -45,6 +45,7 @@ class FamilyAugmentation(Component):
 
     @compiled
     def move(self, model, channel, S, state, rng, current, warming_up):
+        model.exchange(rng, state.theta, state.records, state.contributions, state.ints[N_RECORDS])
         for turn in range(int(self.n_rounds)):
             if turn > 0:
                 current = update_records(rng, state.ints[N_RECORDS], model, channel, S, state)
