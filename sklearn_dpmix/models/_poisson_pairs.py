@@ -4,7 +4,7 @@ Under hardly any noise no single record can move, and with it the number of reco
 record's clamped value gains another's loses; a record at a bound is then drawn anew beyond it.
 """
 
-from math import ceil, exp, floor, lgamma, log, sqrt
+from math import ceil, exp, floor, lgamma, log, log1p, sqrt
 
 from .._base.compiled import helper
 from .._base.numeric import log_gamma_p
@@ -58,7 +58,9 @@ def log_at_least(x, rate):
 
 @helper
 def log_at_most(x, rate):
-    """A sum from x down, without differences of numbers near 1."""
+    """From the other tail, or where that is nearly 1, as a sum of falling terms from x down."""
+    if x >= rate:
+        return log1p(-exp(log_at_least(x + 1.0, rate)))
     term = total = 1.0
     first = x
     while x > 0.0 and term > 1e-17 * total:

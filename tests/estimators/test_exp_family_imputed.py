@@ -104,6 +104,20 @@ def test_poisson_records_under_hardly_any_noise_are_exact(bounds, n, total):
     check(imputed("poisson", bounds, "clamp", [total], scale, n, GammaPrior(*prior), n_draws=4000), exact)
 
 
+@pytest.mark.parametrize("rate", [1e-8, 0.3, 5.0, 40.0, 1e3, 1e7])
+@pytest.mark.parametrize("x", [0.0, 1.0, 7.0, 1000.0])
+def test_tails_of_pairs(rate, x):
+    for found, expected in (
+        (_poisson_pairs.log_at_most(x, rate), poisson.logcdf(x, rate)),
+        (_poisson_pairs.log_at_least(x, rate), poisson.logsf(x - 1, rate)),
+    ):
+        assert (
+            (np.isfinite(found)
+            and found == pytest.approx(max(expected, -1e300), rel=1e-9, abs=1e-12))
+            or (expected == -np.inf and found < -700)
+        )
+
+
 def records_after_pairs(bounds, rate, rng, n_draws=20_000, n=3):
     """Some records of the prior, after moves of pairs, (n_draws, n)."""
     model, found = SimpleNamespace(lo=bounds[0], hi=bounds[1], contribute=lambda *args: None), []
