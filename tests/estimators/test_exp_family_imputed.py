@@ -111,10 +111,8 @@ def test_tails_of_pairs(rate, x):
         (_poisson_pairs.log_at_most(x, rate), poisson.logcdf(x, rate)),
         (_poisson_pairs.log_at_least(x, rate), poisson.logsf(x - 1, rate)),
     ):
-        assert (
-            (np.isfinite(found)
-            and found == pytest.approx(max(expected, -1e300), rel=1e-9, abs=1e-12))
-            or (expected == -np.inf and found < -700)
+        assert (np.isfinite(found) and found == pytest.approx(max(expected, -1e300), rel=1e-9, abs=1e-12)) or (
+            expected == -np.inf and found < -700
         )
 
 
