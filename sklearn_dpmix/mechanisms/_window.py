@@ -148,14 +148,13 @@ class WindowChannel(OwnDraws, RecordLosses, EstimatedChannel):
         epsilon, a, h = (part.item() for part in self._windows(1, Z.shape[1]))
         middle, half = self._middles(Z.shape[1])
         reach = half * (a + h)
-        part = np.clip((0.5 * N_PARTS * ((Z - middle) / reach + 1.0)).astype(int), 0, N_PARTS - 1)
         near, width = 1.0 / (2.0 * h + 2.0 * a * np.exp(-epsilon)), 2.0 * (a + h) / N_PARTS
         low = near * np.exp(-epsilon) * width
         high = low + near * -np.expm1(-epsilon) * min(width, 2.0 * h)
         found = []
         for j in range(Z.shape[1]):
             ends = middle[j] + reach[j] * np.linspace(-1.0, 1.0, N_PARTS + 1)
-            shares = np.bincount(part[:, j], minlength=N_PARTS) / len(Z)
+            shares = np.histogram(Z[:, j], [-inf, *ends[1:-1], inf])[0] / len(Z)  # in blocks: there may be many
             words = (f"a number from {ends[k]:.4g} to {ends[k + 1]:.4g} in feature {j}" for k in range(N_PARTS))
             found += [Share(word, share, low, high) for word, share in zip(words, shares, strict=True)]
         return found
