@@ -52,7 +52,7 @@ def less_than_noise(release):
 
 
 def improbable_shares(release):
-    """Each answer is given at least as often as by records that make it least probable, and at most so by the others.
+    """Each answer has a probability between those under the records that make it least and most probable.
 
     So its number is between those of two binomial distributions, whatever the records are.
     """
@@ -67,10 +67,10 @@ def improbable_shares(release):
     probability = min(1.0, 2.0 * n_alike.sum() * float(tail[worst]))
     if probability < MISFIT:
         yield (
-            f"{what[worst]} has a share of {shares[worst]:.4g} in the release, and under {release.mechanism!r} its "
-            f"probability is from {low[worst]:.4g} to {high[worst]:.4g}, whatever the records are (that of such a "
-            f"share is {probability:.2g}): was the release made with another epsilon or other bounds, or are these "
-            "the records?"
+            f"{what[worst]} has a share of {shares[worst]:.4g} in the release, but under {release.mechanism!r} it is "
+            f"released with a probability from {low[worst]:.4g} to {high[worst]:.4g}, whatever the records are (the "
+            f"probability of such a share is {probability:.2g}): was the release made with another epsilon or other "
+            "bounds, or are these the records?"
         )
 
 
@@ -100,6 +100,6 @@ def beyond_bounds(means, release):
     if outside[j] > SURE:
         yield (
             f"with probability {outside[j]:.2g} the population's mean of feature {j} lies outside the bounds from "
-            f"{bounds[j, 0]:g} to {bounds[j, 1]:g}, to which {release.mechanism!r} moves what is beyond: what the "
-            "posterior says about it is hardly more than what kernel and prior assume; release with wider bounds"
+            f"{bounds[j, 0]:g} to {bounds[j, 1]:g}, to which {release.mechanism!r} moves records: the posterior "
+            "says hardly more about it than kernel and prior assume; release with wider bounds"
         )

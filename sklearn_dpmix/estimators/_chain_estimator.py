@@ -66,7 +66,7 @@ class ChainEstimator(CallbackSupportMixin, MonitoredDraws, BaseEstimator):
             value = params.get(part, getattr(self, part, self))
             if of_part and part in self._get_param_names() and not hasattr(value, "set_params"):
                 raise ValueError(
-                    f"{name} cannot be set, as {part}={value!r} has no parameters: set {part} to an object"
+                    f"{name} cannot be set, as {part}={value!r} has no parameters: pass an object as {part} first"
                 )
         return super().set_params(**params)
 

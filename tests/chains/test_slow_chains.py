@@ -124,7 +124,7 @@ def test_longer_excursions_do_not_depend_on_blocks(never_enough, monkeypatch):
 
 @pytest.mark.parametrize(("shares", "expected"), [((1.0, 1.0, 1.0), 8), ((0.9, 0.5, 0.4), 4), ((0.4, 1.0, 1.0), 1)])
 def test_excursions_get_longer_while_half_of_them_are_taken(monkeypatch, shares, expected):
-    """And no longer: those that are not taken are for nothing."""
+    """And then no more: those that are not taken are for nothing."""
     seen, summarise, left = [], GoesFar.summarise, list(shares)
     monkeypatch.setattr(GoesFar, "summarise", lambda self, *args: seen.append(summarise(self, *args)) or seen[0])
     fitted(sampler=GoesFar(n_moves=20))

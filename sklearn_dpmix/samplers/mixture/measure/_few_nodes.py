@@ -92,15 +92,20 @@ class ChoiceOfFew:
                 return longer._replace(times=sweeps / seen.chart.worth, reached=state)
         return seen
 
-    def with_lengthened(self: Any, values: Any, seen: Any, most: int) -> Any:
-        """With excursions twice as long, and half as many, again and again up to ``most`` while enough are taken."""
-        times = 1
-        while 2 * times <= most:
-            longer = seen.with_longer_excursions(2 * times)
-            if self.share_taken(values, longer, seen.reached, np.random.default_rng(0)) < LEAST_TAKEN:
+    def longer(self: Any, values: Any, seen: Any, times: int) -> Any:
+        """With excursions up to so many times as long, in place of more: each ends with a look at all nodes.
+
+        They are made twice as long again and again, as long as enough of them are then taken.
+        """
+        if seen.few is None:
+            return seen
+        length = 1
+        while 2 * length <= times:
+            twice = seen.with_longer_excursions(2 * length)
+            if self.share_taken(values, twice, seen.reached, np.random.default_rng(0)) < LEAST_TAKEN:
                 break
-            times *= 2
-        return seen.with_longer_excursions(times)._replace(apart=times * seen.apart)
+            length *= 2
+        return seen.with_longer_excursions(length)._replace(apart=length * seen.apart)
 
     def ends_of_excursions(
         self: Any, values: Any, seen: Any, rng: np.random.Generator, states: Any

@@ -130,10 +130,6 @@ class MixingMeasure(NodeLayout, ChoiceOfFew, Starts, MixtureSampler):
         most = MOST_SWEEPS if seen.few is not None else MOST_SWEEPS // 2
         return 1 if self.n_moves is not None else int(min(most, max(MOST_WORK_A_SWEEP / work, 1.0)))
 
-    def longer(self, values: Any, seen: Compressed, times: int) -> Compressed:
-        """With longer excursions, if enough are taken, in place of more: at each one's end all nodes are looked at."""
-        return seen if seen.few is None else self.with_lengthened(values, seen, times)
-
     def check(self) -> None:
         if self.n_moves is not None:
             check_count(self, "n_moves", self.n_moves)
