@@ -5,12 +5,12 @@ from functools import cached_property
 import numpy as np
 from scipy.special import ndtr, ndtri
 
+from .._base.chunks import CHUNK, chunks
 from .._base.numeric import INV_SQRT_2PI
 from ..mechanisms import NoNoise
 from .nodes import FEW, Nodes
 from .summary import ReleaseSummary
 
-CHUNK = 2**18  # records handled at a time, so that temporary arrays stay small
 FINER = 8.0  # narrow cells of a summary in the width of cells that nodes are asked for
 MOST_ROUNDS = 50  # of weights for records of unequal noise
 ODD = 0.01  # share of the records, the lowest or the highest, that may be errors or from elsewhere
@@ -36,13 +36,13 @@ class Release:
         """Mean, variance and largest absolute value of the release, by feature."""
         with np.errstate(over="ignore", invalid="ignore"):
             mean, squares, largest = self.Z.mean(axis=0), 0.0, 0.0
-            for rows in self._parts():  # so that a memory map is never copied as a whole
+            for rows in self._parts():
                 squares = squares + np.square(rows - mean).sum(axis=0)
                 largest = np.maximum(largest, np.abs(rows).max(axis=0))
             return mean, squares / len(self.Z), largest
 
     def _parts(self):
-        return (self.Z[first : first + CHUNK] for first in range(0, len(self.Z), CHUNK))
+        return (self.Z[rows] for rows in chunks(len(self.Z)))
 
     def nodes(self, width):
         """Weighted places that stand for the records of the one feature, for cells of this width and wider ones."""
@@ -96,8 +96,11 @@ class Release:
         return self._summary.nodes(), self._summary._rougher_nodes()
 
     def centre(self):
-        """About the median of the confidential records, by feature: (1, n_features)."""
-        return np.median(self.guess(), axis=0, keepdims=True)
+        """About the median of the confidential records, by feature: (1, n_features); of many by some of them."""
+        some = self
+        if self.n_records > CHUNK and self.channel.has_one_law:
+            some = Release(self.Z[:: -(-self.n_records // CHUNK)], self.mechanism)
+        return np.median(some.guess(), axis=0, keepdims=True)
 
     def noise_variance(self):
         """Mean variance of the noise on a feature, 0 where it is unknown."""
@@ -287,8 +290,7 @@ class Release:
     def farthest(self, bounds):
         """(Tail probability of the least probable value, which record it is, that value, number of values)."""
         least, record, feature, scale = np.inf, 0, 0, self.noise_scale()
-        for first in range(0, len(self.Z), CHUNK):
-            rows = slice(first, first + CHUNK)
+        for rows in chunks(len(self.Z)):
             outside = np.maximum(np.maximum(bounds[:, 0] - self.Z[rows], self.Z[rows] - bounds[:, 1]), 0.0)
             tail = self.mechanism.tail_probability(outside, scale[rows])
             if tail is None:
@@ -297,7 +299,7 @@ class Release:
             if tail.min() < least:
                 least = float(tail.min())
                 record, feature = np.unravel_index(np.argmin(tail), tail.shape)
-                record += first
+                record += rows.start
         value = f"{self.Z[record, feature]:.6g} in feature {feature}"
         return least, f"record {record} of the release", value, self.Z.size
 

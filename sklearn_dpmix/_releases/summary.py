@@ -77,7 +77,7 @@ class ReleaseSummary:
     ReleaseSummary(LaplaceMechanism(bounds=(0, 1), epsilon=2.0), n_records=3000, cell_width=0.000244)
     """
 
-    def __init__(self, mechanism: Any, *, width: float | None = None) -> None:
+    def __init__(self, mechanism: mechanisms.RecordChannel, *, width: float | None = None) -> None:
         check_mechanism(mechanism)
         self.mechanism = deepcopy(mechanism)
         self.width = None if width is None else positive_number("width", width)

@@ -121,10 +121,13 @@ class HybridMechanism(PiecewiseMechanism):
 
     def check_release(self, Z: Array) -> None:
         """Raise ValueError if Z cannot be a release of this mechanism, or was rounded."""
-        v, side, is_side, epsilon = self._coins(Z)
-        nearly = (np.abs(np.abs(v) - side) <= NEARLY * side) & (epsilon <= SMALL) & ~is_side
-        found, wanted = is_side.sum(), np.sum(np.broadcast_to(1.0 - self._share(epsilon), Z.shape))
-        if nearly.sum() > max(10, found) or (wanted > LEAST_SIDES and found < FEW_SIDES * wanted):
+        nearly, found, wanted = 0, 0, 0.0
+        for rows in self._parts(Z):
+            v, side, is_side, epsilon = self._coins(Z[rows])
+            nearly += np.sum((np.abs(np.abs(v) - side) <= NEARLY * side) & (epsilon <= SMALL) & ~is_side)
+            found += is_side.sum()
+            wanted += np.sum(np.broadcast_to(1.0 - self._share(epsilon), v.shape))
+        if nearly > max(10, found) or (wanted > LEAST_SIDES and found < FEW_SIDES * wanted):
             low, high = self._coin_values(Z, 0, 0)
             raise ValueError(
                 f"Z was rounded, or has another epsilon or other bounds: of {Z.size} values {found} equal, to six "
@@ -135,16 +138,18 @@ class HybridMechanism(PiecewiseMechanism):
 
     def _check_values(self, Z):
         super()._check_values(Z)
-        *_, is_side, epsilon = self._coins(Z)
-        wrong = ~is_side & (self._share(epsilon) == 0.0)
-        if wrong.any():
-            i, j = np.argwhere(wrong)[0]
-            low, high = self._coin_values(Z, i, j)
-            raise ValueError(
-                f"Z must hold only {low:.12g} and {high:.12g}, the values that {self!r} releases, but row {i}, column "
-                f"{j} has {Z[i, j]:.12g}: pass the release as it was published, with the epsilon and bounds that it "
-                "was made with"
-            )
+        for rows in self._parts(Z):
+            *_, is_side, epsilon = self._coins(Z[rows])
+            wrong = ~is_side & (self._share(epsilon) == 0.0)
+            if wrong.any():
+                i, j = np.argwhere(wrong)[0]
+                low, high = self._coin_values(Z[rows], i, j)
+                i += rows.start
+                raise ValueError(
+                    f"Z must hold only {low:.12g} and {high:.12g}, the values that {self!r} releases, but row {i}, "
+                    f"column {j} has {Z[i, j]:.12g}: pass the release as it was published, with the epsilon and bounds "
+                    "that it was made with"
+                )
 
     def _coins(self, Z):
         """Releases on the scale of the records, a coin's sides, where a release is one, and ε."""
@@ -172,10 +177,13 @@ class HybridMechanism(PiecewiseMechanism):
 
     def on_line(self, z: Floats) -> Floats:
         line = z[:, None] if z.ndim == 1 else z
-        epsilon, a, h = self._windows(*line.shape)
         middle, half = self._middles(line.shape[1])
-        sign = self._sides((line - middle) / half, epsilon, a, h)
-        return np.where(sign != 0.0, middle + half * (AWAY * sign * (a + h)), line).reshape(z.shape)
+        moved = np.empty(line.shape)
+        for rows in self._parts(line):
+            epsilon, a, h = self._windows(*line[rows].shape)
+            sign = self._sides((line[rows] - middle) / half, epsilon, a, h)
+            moved[rows] = np.where(sign != 0.0, middle + half * (AWAY * sign * (a + h)), line[rows])
+        return moved.reshape(z.shape)
 
     def kinks(self, n_features: int) -> Floats:
         """The kinks of the windows, and the coin's sides: the very numbers of ``on_line``, lest folding moves them."""
@@ -238,7 +246,7 @@ class HybridMechanism(PiecewiseMechanism):
     # --- compiled ----------------------------------------------------------------------------------------------------
 
     def _fields(self, n_records, n_features):
-        epsilon, a, h = (column[:, 0] for column in self._windows(n_records, n_features))
+        epsilon, a, h = self._columns(n_records, n_features)
         share = self._share(epsilon)
         with np.errstate(divide="ignore"):
             log_outside = np.log(share) - np.log(2.0 * h + 2.0 * a * np.exp(-epsilon)) - epsilon
@@ -250,8 +258,8 @@ class HybridMechanism(PiecewiseMechanism):
     @compiled
     def sign(self, Z, i, j):
         """The side of the coin that the release is, or 0."""
-        v = (Z[i, j] - self.middle[j]) / self.half[j]
-        if abs(abs(v) - self.side[i]) <= self.near[i] or abs(v) > (1.0 + 2.0 * ROUNDING) * self.reach[i]:
+        v, at = (Z[i, j] - self.middle[j]) / self.half[j], i * self.each
+        if abs(abs(v) - self.side[at]) <= self.near[at] or abs(v) > (1.0 + 2.0 * ROUNDING) * self.reach[at]:
             return 1.0 if v > 0.0 else -1.0
         return 0.0
 
@@ -260,22 +268,23 @@ class HybridMechanism(PiecewiseMechanism):
         """Probability of a side for records with this mean within the bounds."""
         share = (y - self.low[j]) / (2.0 * self.half[j])
         share = min(max(share if sign > 0.0 else 1.0 - share, 0.0), 1.0)
-        return self.least[i] + (1.0 - 2.0 * self.least[i]) * share
+        least = self.least[i * self.each]
+        return least + (1.0 - 2.0 * least) * share
 
     @compiled
     def log_channel(self, Z, i, j, y):
         sign = self.sign(Z, i, j)
         if sign != 0.0:
-            return log(self.of_coin[i] * self.odds(i, j, sign, y))
+            return log(self.of_coin[i * self.each] * self.odds(i, j, sign, y))
         lo, hi = self.window(Z, i, j)
-        return self.log_outside[i] - self.log_half[j] + (self.loss[i] if lo <= y <= hi else 0.0)
+        return self.log_outside[i * self.each] - self.log_half[j] + (self.loss[i * self.each] if lo <= y <= hi else 0.0)
 
     @compiled
     def log_marginal(self, kernel, Z, i, j, theta, k):
         sign = self.sign(Z, i, j)
         if sign != 0.0:
             mean = kernel.clamped_mean(theta, k, j, self.low[j], self.high[j])
-            return log(self.of_coin[i] * self.odds(i, j, sign, mean))
+            return log(self.of_coin[i * self.each] * self.odds(i, j, sign, mean))
         return self.log_window(kernel, Z, i, j, theta, k)
 
     @compiled
@@ -283,7 +292,7 @@ class HybridMechanism(PiecewiseMechanism):
         """For a side of the coin: from the kernel, accepted by the odds; otherwise within the window or outside."""
         sign = self.sign(Z, i, j)
         if sign != 0.0:
-            most = 1.0 - self.least[i]
+            most = 1.0 - self.least[i * self.each]
             while True:
                 y = kernel.draw(rng, theta, k, j)
                 if rng.random() * most < self.odds(i, j, sign, y):

@@ -30,7 +30,7 @@ class RecordLosses:
                 f"epsilon has shape {epsilon.shape}, but there are {n_records} records: give one number, or one per "
                 "record"
             )
-        return np.broadcast_to(epsilon, (n_records,)) / n_features
+        return np.broadcast_to(epsilon / n_features, (n_records,))
 
     def guarantee(self, n_features: int | None = None) -> PrivacyGuarantee:
         """Return the guarantee of one record's release, for the least protected record if each has its own ε."""

@@ -2,14 +2,13 @@
 
 from fractions import Fraction
 from math import exp, floor, inf
-from typing import Any
 
 import numpy as np
 from numpy.typing import ArrayLike
 
 from .._base.compiled import compiled, lower
 from .._base.parameters import check_one_each
-from .._base.typing import Array
+from .._base.typing import Array, Floats
 from ._categories import CategoryChannel
 from ._channel import Share
 from ._losses import RecordLosses
@@ -66,7 +65,7 @@ class RandomizedResponseMechanism(OwnDraws, RecordLosses, CategoryChannel):
         self._losses()
         self._n_categories()
 
-    def log_probabilities(self, n_records: int, n_features: int) -> Any:
+    def log_probabilities(self, n_records: int, n_features: int) -> tuple[Floats, Floats]:
         """Log probabilities of the true category and of each other category, each of shape (n_records,)."""
         epsilon = self._losses_of(n_records, n_features)
         rest = np.log1p((self._n_categories() - 1) * np.exp(-epsilon))
@@ -115,7 +114,7 @@ class RandomizedResponseMechanism(OwnDraws, RecordLosses, CategoryChannel):
                 found.append(Share(f"an answer that nobody gave in feature {j}", 0.0, other, keep, n_others))
         return found
 
-    def chances(self, Z: Array) -> Any:
+    def chances(self, Z: Array) -> Floats:
         keep, other = (float(np.exp(one[0])) for one in self.log_probabilities(1, Z.shape[1]))
         return np.where(Z.T[:, None] == np.arange(self._n_categories())[:, None], keep, other)
 

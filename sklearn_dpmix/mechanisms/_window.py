@@ -17,6 +17,7 @@ from typing import Any
 
 import numpy as np
 
+from .._base.chunks import chunks
 from .._base.compiled import compiled, lower
 from .._base.parameters import check_array, check_one_each
 from .._base.typing import Array, Floats
@@ -128,18 +129,22 @@ class WindowChannel(OwnDraws, RecordLosses, EstimatedChannel):
 
     def _check_values(self, Z):
         """Raise ValueError if a value of Z is one that this mechanism never releases."""
-        n_features = Z.shape[1]
-        _, a, h = self._windows(*Z.shape)
-        middle, half = self._middles(n_features)
-        wrong = np.abs(Z - middle) > half * ((1.0 + ROUNDING) * (a + h))
-        if wrong.any():
-            i, j = np.argwhere(wrong)[0]
-            reach = half[j] * (a + h)[i, 0]
-            raise ValueError(
-                f"Z must lie in [{middle[j] - reach:g}, {middle[j] + reach:g}], the range of {self!r}, but row {i}, "
-                f"column {j} has {Z[i, j]:g}: pass the release as it was published, with the epsilon and the bounds "
-                "that it was made with"
-            )
+        middle, half = self._middles(Z.shape[1])
+        for rows in self._parts(Z):
+            _, a, h = self._windows(*Z[rows].shape)
+            wrong = np.abs(Z[rows] - middle) > half * ((1.0 + ROUNDING) * (a + h))
+            if wrong.any():
+                i, j = np.argwhere(wrong)[0]
+                reach, i = half[j] * (a + h)[i, 0], i + rows.start
+                raise ValueError(
+                    f"Z must lie in [{middle[j] - reach:g}, {middle[j] + reach:g}], the range of {self!r}, but row "
+                    f"{i}, column {j} has {Z[i, j]:g}: pass the release as it was published, with the epsilon and the "
+                    "bounds that it was made with"
+                )
+
+    def _parts(self, Z):
+        """Slices of some rows each, or of all where each has a window of its own."""
+        return chunks(len(Z)) if self.has_one_law else [slice(0, len(Z))]
 
     def shares(self, Z: Array) -> list[Share]:
         """Of each of ``N_PARTS`` equal parts of the range, which a window may miss or overlap as far as it is wide."""
@@ -217,8 +222,10 @@ class WindowChannel(OwnDraws, RecordLosses, EstimatedChannel):
     def moments(self, Z: Array) -> tuple[Floats, Floats]:
         if not self.has_one_law:
             return super().moments(Z)
-        places = self.on_line(Z)
-        return self.moments_of(len(places), np.mean(places, axis=0), np.var(places, axis=0))
+        n = len(Z)
+        mean = sum(self.on_line(Z[rows]).sum(axis=0) for rows in self._parts(Z)) / n
+        squares = sum(np.square(self.on_line(Z[rows]) - mean).sum(axis=0) for rows in self._parts(Z))
+        return self.moments_of(n, mean, squares / n)
 
     def moments_of(self, n: int, mean: Floats, variance: Floats) -> tuple[Floats, Floats]:
         middle, half = self._middles(len(mean))
@@ -273,19 +280,26 @@ class WindowChannel(OwnDraws, RecordLosses, EstimatedChannel):
         return lower(type(self), self._fields(n_records, n_features))
 
     def _fields(self, n_records, n_features):
-        epsilon, a, h = (column[:, 0] for column in self._windows(n_records, n_features))
+        """What is known of windows; of that of record i in entry ``i * each``, of one for all or of n."""
+        epsilon, a, h = self._columns(n_records, n_features)
         middle, half = self._middles(n_features)
         lo, hi = self.bounds_for(n_features).T
         log_outside = -np.log(2.0 * h + 2.0 * a * np.exp(-epsilon)) - epsilon
         fields = {"low": lo, "high": hi, "middle": middle, "half": half, "log_half": np.log(half)}
         fields |= {"shrink": 1.0 / a, "narrow": h / a, "loss": epsilon, "gain": np.expm1(epsilon)}
-        return fields | {"log_outside": log_outside, "narrowest": float(np.min(h / a))}
+        fields |= {"log_outside": log_outside, "narrowest": float(np.min(h / a))}
+        return fields | {"each": np.int64(len(epsilon) > 1)}
+
+    def _columns(self, n_records, n_features):
+        """(ε, a, h) of a feature, each of shape (1,) or (n_records,)."""
+        return (column[: np.size(self.epsilon), 0] for column in self._windows(n_records, n_features))
 
     @compiled
     def window(self, Z, i, j):
         """Records that the release is near to; if a bound is one of them, all records beyond it are too."""
-        centre = self.middle[j] + (Z[i, j] - self.middle[j]) * self.shrink[i]
-        reach, low, high = self.half[j] * self.narrow[i], self.low[j], self.high[j]
+        at = i * self.each
+        centre = self.middle[j] + (Z[i, j] - self.middle[j]) * self.shrink[at]
+        reach, low, high = self.half[j] * self.narrow[at], self.low[j], self.high[j]
         lo = min(centre - reach, high) if centre - reach > low else -inf
         hi = max(centre + reach, low) if centre + reach < high else inf
         return lo, hi
@@ -293,7 +307,7 @@ class WindowChannel(OwnDraws, RecordLosses, EstimatedChannel):
     @compiled
     def log_channel(self, Z, i, j, y):
         lo, hi = self.window(Z, i, j)
-        return self.log_outside[i] - self.log_half[j] + (self.loss[i] if lo <= y <= hi else 0.0)
+        return self.log_outside[i * self.each] - self.log_half[j] + (self.loss[i * self.each] if lo <= y <= hi else 0.0)
 
     @compiled
     def can_reverse(self):
@@ -331,11 +345,11 @@ class WindowChannel(OwnDraws, RecordLosses, EstimatedChannel):
     def piece(self, Z, i, j, p):
         """Below the window, in it, above it."""
         lo, hi = self.window(Z, i, j)
-        outside = self.log_outside[i] - self.log_half[j]
+        outside = self.log_outside[i * self.each] - self.log_half[j]
         if p == 0:
             return -inf, lo, 0.0, outside, 0.0, 0.0
         if p == 1:
-            return lo, hi, 0.0, outside + self.loss[i], 0.0, 0.0
+            return lo, hi, 0.0, outside + self.loss[i * self.each], 0.0, 0.0
         return hi, inf, 0.0, outside, 0.0, 0.0
 
     @compiled
@@ -347,7 +361,7 @@ class WindowChannel(OwnDraws, RecordLosses, EstimatedChannel):
         """The window's mass counts e^ε times: one interval instead of three."""
         lo, hi = self.window(Z, i, j)
         mass = exp(kernel.log_tilted_mass(theta, k, j, lo, hi, 0.0, 0.0, 0.0))
-        return self.log_outside[i] - self.log_half[j] + log1p(self.gain[i] * mass)
+        return self.log_outside[i * self.each] - self.log_half[j] + log1p(self.gain[i * self.each] * mass)
 
     @compiled
     def fill_normal(self, j, nodes, n, mean, log_variance, out, first, second):

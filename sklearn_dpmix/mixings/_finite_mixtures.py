@@ -1,9 +1,9 @@
 """Mixture of finite mixtures: a prior on the number of components (Miller & Harrison 2018)."""
 
 from math import exp, inf, lgamma, log
-from typing import Any
 
 import numpy as np
+from numpy.typing import ArrayLike
 
 from .._base.compiled import Component, compiled, lower
 from ._dirichlet import positive
@@ -44,7 +44,7 @@ class MixtureOfFiniteMixtures(Component):
     #: the name, in the walk over mixing measures, of the distribution of the masses whose shares are the weights
     masses_as = "finite"
 
-    def __init__(self, concentration: float | None = 1.0, prior: Any = 0.1) -> None:
+    def __init__(self, concentration: float | None = 1.0, prior: ArrayLike = 0.1) -> None:
         self.concentration = concentration
         self.prior = prior
 

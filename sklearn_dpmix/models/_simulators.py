@@ -4,15 +4,13 @@ Each has what ``PrivateABC`` and ``PrivateMCEM`` may need: ``sample_prior``, ``l
 ``log_likelihood``, and in closed form ``maximise``, ``score`` and ``hessian``.
 """
 
-from typing import Any
-
 import numpy as np
 from scipy.special import gammaln, xlog1py, xlogy
 from sklearn.base import BaseEstimator
 
 from .._base.parameters import positive_integer
 from .._base.typing import Array, Floats
-from ._priors import BetaPrior, GammaPrior, NormalInverseGammaPrior
+from ._priors import BetaPrior, GammaPrior, NormalInverseGammaPrior, Prior
 
 
 class StatisticModel(BaseEstimator):
@@ -46,7 +44,7 @@ class StatisticModel(BaseEstimator):
 class Count(StatisticModel):
     """Base class of sums of records with mean θ."""
 
-    def __init__(self, n_records: int = 1, prior: Any = None) -> None:
+    def __init__(self, n_records: int = 1, prior: Prior | None = None) -> None:
         self.n_records = n_records
         self.prior = prior
 
@@ -188,7 +186,7 @@ class NormalMoments(StatisticModel):
     prior_class = NormalInverseGammaPrior
     n_fewest = 2
 
-    def __init__(self, n_records: int = 2, prior: Any = None) -> None:
+    def __init__(self, n_records: int = 2, prior: Prior | None = None) -> None:
         self.n_records = n_records
         self.prior = prior
 

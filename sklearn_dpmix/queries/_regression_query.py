@@ -161,7 +161,7 @@ class RegressionMoments(Query):
             )
         self.record_bounds()
 
-    def value_range(self, n_records: int) -> Any:
+    def value_range(self, n_records: int) -> Floats:
         """Return the (lowest, highest) possible values of each entry of the value, each of shape (n_statistics,)."""
         ones = np.ones(self.n_features + 1)
         return self._range(n_records, -ones, ones)
@@ -184,7 +184,7 @@ class RegressionMoments(Query):
             for ends, products in ((lo, low), (hi, high))
         )
 
-    def record_bounds(self) -> Any:
+    def record_bounds(self) -> Floats:
         """Return (lo, hi), each of shape (n_features + 1,), the response last."""
         return self._bounds().T
 

@@ -137,6 +137,13 @@ def test_each_record_may_have_its_own_epsilon(kind):
     assert np.all(np.abs(released - 0.5) <= [[law(kind, one, 0.5, (0, 1))[3] - 0.5] for one in epsilon])
 
 
+@pytest.mark.parametrize("kind", [SquareWaveMechanism, PiecewiseMechanism, HybridMechanism])
+def test_one_epsilon_is_kept_once(kind):
+    """Catches fields of one number a record, which a summary of a billion would need 50 GB for."""
+    channel = kind(epsilon=2.0, bounds=(0, 1))._lower(n_records=10**12, n_features=1)
+    assert max(np.size(getattr(channel, name)) for name in channel._fields) == 1
+
+
 def test_the_piecewise_release_is_unbiased():
     """Catches a slope that is not (C + 1)/2, by the mean and the variance that are printed."""
     for epsilon, t in itertools.product((0.4, 3.0), (-1.0, 0.2, 0.9)):

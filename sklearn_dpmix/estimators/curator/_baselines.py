@@ -14,7 +14,7 @@ from ..._base.beta_numeric import draw_beta_interval
 from ..._base.generators import as_generator
 from ..._base.parameters import positive_number
 from ..._base.typing import Seed
-from ...models import BetaPrior
+from ...models import BetaPrior, Prior
 from ...privacy import PrivacyGuarantee
 from .._confidential import check_confidential
 from .._decorators import fit_context, with_callbacks
@@ -179,7 +179,7 @@ class OnePosteriorSampling(BaseEstimator):
         self,
         epsilon: float = 1.0,
         *,
-        prior: Any = None,
+        prior: Prior | None = None,
         n_draws: int = 100,
         low: float = 0.1,
         random_state: Seed = None,

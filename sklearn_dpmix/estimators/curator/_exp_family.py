@@ -16,7 +16,7 @@ from ..._base.parameters import check_array, positive_integer
 from ..._base.typing import Array, Floats, Seed
 from ..._chains.auto_draws import AutoDraws
 from ..._chains.datatree import Contents
-from ...models import Family
+from ...models import Family, Prior
 from ...models._scaling import scaling_of
 from ...queries import NoisyCount
 from .._chain_estimator import ChainEstimator, warn_user
@@ -165,7 +165,7 @@ class PrivateExpFamilyGibbs(ChainEstimator):
         mechanism: BaseEstimator | None = None,
         *,
         family: Family | str | None = None,
-        prior: Any = None,
+        prior: Prior | None = None,
         n_records: int | NoisyCount | None = None,
         truncation: tuple[float, float] | None = None,
         approximation: str = "auto",

@@ -16,6 +16,7 @@ from ..._base.parameters import check_flag, check_responses
 from ..._base.typing import Floats, Seed
 from ..._chains.auto_draws import AutoDraws
 from ...models import GaussianPredictors, HistogramPredictors, RegressionPrior
+from ...models._predictor_law import PredictorLaw
 from ...queries import NoisyCount, RegressionMoments
 from .._chain_estimator import ChainEstimator
 from .._confidential import check_confidential
@@ -149,9 +150,9 @@ class PrivateLinearRegressionDA(CoefficientsMixin, RegressorMixin, ChainEstimato
         self,
         mechanism: BaseEstimator | None = None,
         *,
-        prior: Any = None,
+        prior: RegressionPrior | None = None,
         n_records: int | NoisyCount | None = None,
-        x_model: Any = None,
+        x_model: PredictorLaw | None = None,
         interweave: bool = True,
         secure: bool = False,
         n_chains: int = 4,

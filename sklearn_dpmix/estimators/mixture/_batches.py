@@ -41,7 +41,7 @@ def summary_so_far(model):
         return model.summary_
     summary = ReleaseSummary(model.mechanism)
     if hasattr(model, "_release_"):
-        summary._check_same_mechanism(model.mechanism_)
+        ReleaseSummary(model.mechanism_)._check_same_mechanism(model.mechanism)
         name, *_ = getattr(model, "feature_names_in_", [None])
         summary._add(checked_batch(model._release_, "batch 0", model.mechanism)[0], name)
     return summary

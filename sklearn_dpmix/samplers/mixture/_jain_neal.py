@@ -58,7 +58,7 @@ class JainNeal(MixtureSampler):
     needs_order = True
     kernel_needs = property(lambda self: ("predictive", *self.wrapped.kernel_needs))  # type: ignore[assignment]
 
-    def __init__(self, sampler: Any = None, n_attempts: int = 1, n_scans: int = 3) -> None:
+    def __init__(self, sampler: MixtureSampler | None = None, n_attempts: int = 1, n_scans: int = 3) -> None:
         self.sampler = sampler
         self.n_attempts = n_attempts
         self.n_scans = n_scans

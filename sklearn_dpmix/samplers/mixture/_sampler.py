@@ -5,6 +5,7 @@ from typing import Any
 
 import numpy as np
 
+from ..._base.chunks import chunks
 from ..._base.compiled import Component, lower
 from ..._base.parameters import is_integer
 from ..._base.restore import require, require_range, require_whole
@@ -14,8 +15,6 @@ from ._run import run_block
 from ._state import n_cached, new_state
 
 __all__ = ["MixtureSampler", "check_count"]
-
-CHUNK = 2**18  # records handled at a time, so that temporary arrays stay small
 
 
 class MixtureSampler(Component):
@@ -208,7 +207,7 @@ def put_to_nearest(records, centres, alloc):
     spread = records.std(axis=0)
     spread[spread == 0] = 1.0
     counts = np.zeros(len(centres), dtype=np.int64)
-    parts = [slice(first, first + CHUNK) for first in range(0, len(records), CHUNK)]
+    parts = chunks(len(records))
     for rows in parts:
         distances = [(((records[rows] - centre) / spread) ** 2).sum(axis=1) for centre in centres]
         alloc[rows] = np.argmin(distances, axis=0)
