@@ -352,7 +352,7 @@ def check_mechanism(mechanism):
     """Raise unless releases of the mechanism can be summarised."""
     refuse_class("mechanism", mechanism)
     kernels = getattr(mechanism, "noised_kernels", frozenset()) | getattr(mechanism, "tabulated_kernels", frozenset())
-    is_offered = not kernels.isdisjoint({"normal", "truncated_normal"}) and not mechanism.is_grained
+    is_offered = not kernels.isdisjoint({"normal", "truncated_normal"})
     is_offered = is_offered and not mechanism.releases_records and mechanism.tables in (None, "noise")
     if not is_offered or not mechanism.is_local:
         raise ValueError(
@@ -361,7 +361,15 @@ def check_mechanism(mechanism):
             f"SquareWaveMechanism, PiecewiseMechanism or HybridMechanism, got mechanism={mechanism!r}: fit the "
             "records themselves"
         )
-    mechanism.check(1)
+    if mechanism.is_grained:
+        raise ValueError(
+            f"a summary keeps no integers apart, and under mechanism={mechanism!r} they matter: fit an array (with "
+            "DiscreteGaussianMechanism and a scale of at least 12 they do not)"
+        )
+    try:
+        mechanism.check(1)
+    except ValueError as error:
+        raise ValueError(f"a summary takes one feature for now: {error}") from error
     if not mechanism.has_one_law:
         raise ValueError(
             "a summary does not keep which record had which noise, so it needs one noise scale for all records, got "
@@ -371,6 +379,8 @@ def check_mechanism(mechanism):
 
 def checked_batch(batch, who, mechanism):
     """(Records as a vector of finite floats, name of their column or None)."""
+    if isinstance(batch, ReleaseSummary):
+        raise TypeError(f"{who} is a ReleaseSummary: merge() adds one to another; the summary is unchanged")
     names = getattr(batch, "column_names", getattr(batch, "columns", None))
     try:
         if hasattr(batch, "column_names") and len(names) == 1:  # of Arrow: without a copy
@@ -386,7 +396,7 @@ def checked_batch(batch, who, mechanism):
             raise ValueError("Z has values whose squares overflow: use another unit, for the records and the mechanism")
     except (TypeError, ValueError) as error:
         kind = TypeError if isinstance(error, TypeError) else ValueError
-        raise kind(f"{who}: {error}; the summary is unchanged") from error
+        raise kind(f"{who}: {str(error).rstrip('. ')}; the summary is unchanged") from error
     named = names is not None and len(names) == 1 and isinstance(names[0], str)
     return Z[:, 0], names[0] if named else None
 

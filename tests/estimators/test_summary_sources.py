@@ -16,7 +16,7 @@ def test_iterators_of_batches():
     of_batches = model().fit(Z[first : first + 90] for first in range(0, 400, 90))
     np.testing.assert_allclose(of_batches.weights_draws_, model().fit(Z).weights_draws_, rtol=1e-6)
     assert of_batches.summary_.n_batches == 5
-    with pytest.raises(ValueError, match="there are no records"):
+    with pytest.raises(ValueError, match="holds no records"):
         model().fit(iter([]))
 
 
@@ -102,6 +102,54 @@ def test_arrow(tmp_path):
         model().fit(dataset.dataset(missing))
 
 
+@pytest.mark.parametrize(
+    ("second", "words"),
+    [
+        ({"height": [1.0]}, r"part1.parquet has columns \['height'\], but .*part0.parquet has \['age'\]"),
+        ({"age": [1.0], "height": [1.0]}, r"part1.parquet has columns \['age', 'height'\]"),
+        ({"age": ["b"]}, r"part1.parquet: .*'b'"),
+    ],
+)
+def test_a_file_unlike_the_others_is_named(tmp_path, second, words):
+    """Catches another column that is read as missing values, and one that is left out."""
+    pa, parquet = pytest.importorskip("pyarrow"), pytest.importorskip("pyarrow.parquet")
+    parquet.write_table(pa.table({"age": release(90)[:, 0]}), tmp_path / "part0.parquet")
+    parquet.write_table(pa.table(second), tmp_path / "part1.parquet")
+    with pytest.raises(ValueError, match=words):
+        model().fit(tmp_path)
+
+
+class Batches:
+    def __iter__(self):
+        return iter([release(90)])
+
+
+@pytest.mark.parametrize(
+    ("Z", "words"),
+    [
+        (iter([]), "Z holds no records: it is an empty list_iterator"),
+        (Batches(), r"Z is a Batches, which is neither a table nor an iterator of batches: .*iter\(Z\)"),
+        (lambda: iter([release(90)]), "Z is a function, which is neither"),
+        ([ReleaseSummary(LAPLACE)], r"Z is a list of 1 summaries: merge them into one, by merge\(\)"),
+        (ReleaseSummary(LAPLACE), "this summary holds no records"),
+    ],
+)
+def test_what_is_no_release_is_refused_by_name(Z, words):
+    with pytest.raises((TypeError, ValueError), match=words):
+        model().fit(Z)
+
+
+def test_a_summary_is_no_batch():
+    with pytest.raises(TypeError, match=r"batch 0 is a ReleaseSummary: merge\(\) adds"):
+        ReleaseSummary(LAPLACE).update(ReleaseSummary(LAPLACE))
+
+
+def test_the_old_mechanism_and_the_new_one_are_not_mixed_up():
+    fitted = model().fit(release(90)).set_params(mechanism=LaplaceMechanism(epsilon=1.0, bounds=(-10, 10)))
+    with pytest.raises(ValueError, match=r"built from releases of .*epsilon=10.0\), but the model's .*epsilon=1.0"):
+        fitted.partial_fit(release(90))
+
+
 def test_dask(tmp_path):
     dask, array = pytest.importorskip("dask"), pytest.importorskip("dask.array")
     Z = release(600)
@@ -133,5 +181,11 @@ def test_dask_frames():
     with dask.config.set(scheduler="synchronous"):
         frame = frames.from_pandas(pd.DataFrame({"age": Z[:, 0]}), npartitions=5)
         summary = summary_of(frame, LAPLACE)
+        parts = [dask.delayed(pd.DataFrame)({name: [1.0]}) for name in ("age", "height")]
+        odd = frames.from_delayed(parts, meta={"age": float}, verify_meta=False)
+        with pytest.raises(ValueError, match="part 1 has column 'height', but the frame has 'age'"):
+            model().fit(odd)
+        with pytest.raises(TypeError, match="Z is a Bag of Dask"):
+            model().fit(pytest.importorskip("dask.bag").from_sequence([1.0]))
     assert not differ(summary, ReleaseSummary(LAPLACE).update(Z))
     assert summary._column == "age"

@@ -1,12 +1,17 @@
 """Releases that are not one array: summaries, iterators of batches, Arrow, Parquet, Dask; each in one pass."""
 
 import os
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator, Sequence
 from copy import deepcopy
+from itertools import chain
 
 from ..._releases.summary import ReleaseSummary, checked_batch
 
 FAN_IN = 8  # summaries merged together on a worker
+INSTEAD = (
+    "fit an array, or use a normal, truncated normal or beta kernel, additive noise with one scale or a window "
+    "mechanism with one epsilon"
+)
 
 
 def summary_of(Z, mechanism, before=None):
@@ -21,6 +26,13 @@ def summary_of(Z, mechanism, before=None):
             f"Z is a {type(Z).__name__} of {len(Z)} tables: pass an iterator of batches, iter(Z), or join them, "
             "np.concatenate(Z)"
         )
+    if isinstance(Z, (list, tuple)) and Z and isinstance(Z[0], ReleaseSummary):
+        raise TypeError(f"Z is a {type(Z).__name__} of {len(Z)} summaries: merge them into one, by merge()")
+    if kind is None and is_no_table(Z):
+        raise TypeError(
+            f"Z is a {type(Z).__name__}, which is neither a table nor an iterator of batches: pass an array, or "
+            "iter(Z) if its items are batches"
+        )
     if kind is None and before is None:
         return None
     summary = ReleaseSummary(mechanism) if before is None else deepcopy(before)
@@ -31,6 +43,8 @@ def summary_of(Z, mechanism, before=None):
         return summary.merge(from_dask(Z, mechanism, summary.width))
     for batch in [Z] if kind is None else kind(Z):
         summary.update(batch)
+    if not summary.n_records:
+        raise ValueError(f"Z holds no records: it is an empty {type(Z).__name__}, or of parts without rows")
     return summary
 
 
@@ -47,13 +61,14 @@ def summary_so_far(model):
     return summary
 
 
-def check_takes_summaries(Z, kernel, mixing, sampler):
-    """Raise ValueError where the sampler needs the records, and these are batches or a summary of them."""
-    if not (sampler.takes_summaries and kernel.is_product):  # correlated ones keep something beside each
+def check_takes_summaries(who, kernel, mixing, sampler):
+    """Raise ValueError where the sampler needs the records, and ``who`` has batches or a summary of them."""
+    if not kernel.is_product:  # correlated ones keep something beside each record
+        raise ValueError(f"{who}, but kernel={kernel!r} needs all records at once: {INSTEAD}")
+    if not sampler.takes_summaries:
         raise ValueError(
-            f"sampler {sampler.label} needs all records at once, not batches or a summary, got Z of type "
-            f"{type(Z).__name__}: fit an array, or use what MixingMeasure takes (a normal, truncated normal or "
-            "beta kernel, additive noise with one scale or a window mechanism with one epsilon)"
+            f"{who}, but the sampler is {sampler.label} (under mixing={mixing!r}), which needs all records at once: "
+            f'{INSTEAD}, and sampler="mixing_measure"'
         )
 
 
@@ -74,6 +89,12 @@ def kind_of(Z):
     return iter if isinstance(Z, Iterator) or (module == "pyarrow" and hasattr(Z, "read_next_batch")) else None
 
 
+def is_no_table(Z):
+    """Whether something has neither entries as arrays, lists and data frames have them, nor a shape."""
+    is_table = isinstance(Z, Sequence) or any(hasattr(Z, name) for name in ("__array__", "__dataframe__", "shape"))
+    return not is_table and (isinstance(Z, Iterable) or callable(Z))
+
+
 def from_files(paths):
     """Batches of Parquet files, or of a folder of them."""
     try:
@@ -87,26 +108,52 @@ def from_files(paths):
 
 def from_dataset(data):
     """Batches of an Arrow dataset, or of a scanner of one (which may choose the column)."""
-    return data.to_batches()
+    if not hasattr(data, "get_fragments"):
+        return data.to_batches()
+    fragments = list(data.get_fragments())
+    for one in fragments:
+        names, first = one.physical_schema.names, fragments[0].physical_schema.names
+        if names != first:
+            raise ValueError(f"{file_of(one)} has columns {names}, but {file_of(fragments[0])} has {first}")
+    return chain.from_iterable(batches_of(one, data.schema) for one in fragments)
+
+
+def batches_of(fragment, schema):
+    """Batches of one file of a dataset, whose errors name the file."""
+    try:
+        yield from fragment.to_batches(schema=schema)
+    except ValueError as error:  # Arrow's are such
+        raise ValueError(f"{file_of(fragment)}: {error}") from error
+
+
+def file_of(fragment):
+    """The path of a fragment of a dataset, if it has one."""
+    return getattr(fragment, "path", "a part in memory")
 
 
 def from_dask(data, mechanism, width):
     """Summary of a Dask array or data frame: its parts are summarised where they are, and merged as a tree."""
     from dask import delayed
 
+    if not hasattr(data, "ndim"):
+        raise TypeError(f"Z is a {type(data).__name__} of Dask: make it a Dask array or data frame")
     parts = data.to_delayed()
     n_columns = data.shape[1] if data.ndim == 2 else 0
     if n_columns != 1:
         raise ValueError(f"a summary takes one feature for now, as a column, but Z has {n_columns or 'no'} columns")
-    parts = [delayed(_of_part)(part, k, mechanism, width) for k, part in enumerate(getattr(parts, "flat", parts))]
+    name = data.columns[0] if hasattr(data, "columns") else None
+    parts = [delayed(_of_part)(part, k, name, mechanism, width) for k, part in enumerate(getattr(parts, "flat", parts))]
     while len(parts) > 1:
         parts = [delayed(_merged)(parts[first : first + FAN_IN]) for first in range(0, len(parts), FAN_IN)]
     return parts[0].compute()
 
 
-def _of_part(part, number, mechanism, width):
+def _of_part(part, number, name, mechanism, width):
     summary = ReleaseSummary(mechanism, width=width)
-    summary._add(*checked_batch(part, f"part {number}", mechanism))
+    z, column = checked_batch(part, f"part {number}", mechanism)
+    if name != column:
+        raise ValueError(f"part {number} has column {column!r}, but the frame has {name!r}: give all parts one name")
+    summary._add(z, column)
     return summary
 
 

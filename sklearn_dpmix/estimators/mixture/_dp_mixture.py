@@ -218,7 +218,7 @@ class PrivateDPMixture(PopulationMixin, PrivatisedRecordsMixin, ClusterMixin, De
         parts = resolve_components(self.mechanism, self.kernel, self.mixing, self.sampler, self.n_records)
         with self._refit() as earlier:
             if kind_of(Z) is not None:
-                check_takes_summaries(Z, *parts)
+                check_takes_summaries(f"Z is a {type(Z).__name__}", *parts)
             self._draw(Z, summary_of(Z, self.mechanism), parts, earlier)
         self._warn_about_chains()
         return self
@@ -252,7 +252,7 @@ class PrivateDPMixture(PopulationMixin, PrivatisedRecordsMixin, ClusterMixin, De
                 "and save summary_ instead"
             )
         parts = resolve_components(self.mechanism, self.kernel, self.mixing, self.sampler, self.n_records)
-        check_takes_summaries(Z, *parts)
+        check_takes_summaries("partial_fit keeps a summary of the records", *parts)
         chains = self._run_.chains if hasattr(self, "_run_") and self.sampler_.takes_summaries else None
         if chains is not None and self._run_.signature.get(VERSION) != package_version():
             raise ValueError(
@@ -344,7 +344,7 @@ class PrivateDPMixture(PopulationMixin, PrivatisedRecordsMixin, ClusterMixin, De
     def _take_columns(self, summary):
         """Columns as of an array."""
         if summary.n_records == 0:
-            raise ValueError("there are no records in this summary, or no batches: add records with update()")
+            raise ValueError("this summary holds no records: add some with update()")
         check_n_records(self.mechanism, self.n_records, summary.n_records)
         self.n_features_in_ = 1
         if summary._column is not None:
