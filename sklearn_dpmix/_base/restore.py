@@ -1,4 +1,4 @@
-"""What the arrays of a state must be before compiled code, which checks no index, may have them.
+"""Checks of a saved state's arrays, before compiled code, which checks no index, uses them.
 
 A state read from a file is compared with a fresh one, made for the same problem by the same code: its arrays are of the
 same number, type and shape.  What they may hold, above all where they are indices, the class of the state says in its

@@ -140,7 +140,7 @@ class FixedDraws:
         return None
 
     def wants_more_work(self, n, n_chains, judge):
-        """Whether the first n draws of each chain are worth so little that there shall be more work behind each."""
+        """Whether the first n draws of each chain are so correlated that each should take more sweeps."""
         if n < FIRST_LOOK:
             return False
         r_hat, ess = judge()

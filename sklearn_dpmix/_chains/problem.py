@@ -10,7 +10,7 @@ from .draws import every_second
 class Problem(NamedTuple):
     """How to start chains, to advance them, and to check what a file says of them."""
 
-    #: what tells it from another one: chains go on only where it is the same
+    #: what identifies the problem: chains go on only if this is unchanged
     data: Any
     #: (rng) -> state
     start: Callable[..., Any]

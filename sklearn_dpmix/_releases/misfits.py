@@ -101,5 +101,5 @@ def beyond_bounds(means, release):
         yield (
             f"with probability {outside[j]:.2g} the population's mean of feature {j} lies outside the bounds from "
             f"{bounds[j, 0]:g} to {bounds[j, 1]:g}, to which {release.mechanism!r} moves records: the posterior "
-            "says hardly more about it than kernel and prior assume; release with wider bounds"
+            "reflects little beyond the kernel and the prior there; release with wider bounds"
         )

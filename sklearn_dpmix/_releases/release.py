@@ -91,7 +91,8 @@ class Release:
     def narrow_nodes(self):
         """Nodes of the cells, and rules of one node less: their difference bounds what the first leave out.
 
-        Cells twice as wide would be no rougher where all the records of each are in one half.
+        A comparison with cells twice as wide would not do: where all records of a cell lie in one half of it, both give
+        the same nodes.
         """
         return self._summary.nodes(), self._summary._rougher_nodes()
 
@@ -125,11 +126,11 @@ class Release:
     def moments(self):
         """Mean and variance of the confidential records by feature, the noise variance taken off.
 
-        The variance is one standard error larger than that, as far as the noise is the reason for it: where the noise
-        is much larger than the spread of the records, a difference of two variances hardly tells what that spread is,
-        and half of the time a prior made from it would be sure of far too small a one.  It is kept above a thousandth
-        of the release's own and, given bounds, below (range/2)²; :func:`inside` moves the mean into them.  How narrow a
-        population is, bounds do not say: they may be generous.  Of releases that pile up above a threshold the variance
+        One standard error of the noise variance is added: where noise is much larger than the spread of the records,
+        the difference of two nearly equal variances is too small half of the time, and a prior made from it would be
+        overconfident.  The variance is kept above a thousandth of the release's own and, given bounds, below
+        (range/2)²; :func:`inside` moves the mean into them.  Bounds do not show how narrow a population is: they may
+        be generous.  Of releases that pile up above a threshold the variance
         is larger and the mean lower, since the population goes on below.  Where noise has scales of its own, records
         with less noise count for more: see :meth:`_weighed`.  Where the release does not vary (one record, constant
         records), its own variance is taken to be the noise's, or 1 without noise.
@@ -193,9 +194,9 @@ class Release:
     def typical_moments(self):
         """As :meth:`moments`, for a prior: where nothing bounds them, records far from most others count as nearer.
 
-        Else one entry of a million among ages would make a prior of components that are centuries wide, and a heavy
-        tail one of components that are wider than most of the records.  The other way round no harm is done: the prior
-        of a component's standard deviation falls slowly towards large ones.
+        Otherwise a single entry of a million among ages would give a prior of components that are centuries wide, and a
+        heavy tail one of components that are wider than most of the records.  Too narrow a guess does no harm: the
+        prior of a component's standard deviation falls slowly towards large ones.
         """
         is_open = self._known_moments() is None and self.bounds() is None and self.channel.has_one_law
         moved = self._moved_nearer() if is_open else None

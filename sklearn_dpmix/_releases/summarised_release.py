@@ -9,7 +9,7 @@ from .release import FINER, LEVELS, Release, reach_of
 
 
 class SummarisedRelease(Release):
-    """The same as :class:`Release`, as far as a summary says it."""
+    """A :class:`Release` of which only a summary is kept; what needs single records is missing."""
 
     def __init__(self, summary, mechanism, n_all=None):
         self._summary, self._is_narrowest = summary, summary.n_records > FEW

@@ -109,7 +109,7 @@ class ReleaseSummary:
         return Grid(0.0, 2.0 ** floor(log2(width)), -np.inf, np.inf)
 
     def _fewest(self, longest, n_parts):
-        """Cells of a part to begin with; of narrow ones that have records, pairs become one where they are too many."""
+        """Cells of a part at first; if too many of them hold records later, neighbours are merged in pairs."""
         noise = np.inf if self.mechanism.noise_scale is None else self.mechanism.noise_scale
         return min(max(MOST_CELLS / n_parts, longest / (WIDEST * noise)), FARTHEST / n_parts)
 
@@ -336,12 +336,16 @@ class ReleaseSummary:
         n, factor = int(sums[0]), header["cell_width"] / grid.width
         is_one = 1.0 <= factor <= (grid.parts()[3] or np.inf) and log2(factor) % 1.0 == 0.0
         require(is_one, "cell_width", "is not one of this mechanism")
-        require(len(records) == (n if n <= FEW else 0), "records", "are not as many as there are")
+        require(len(records) == (n if n <= FEW else 0), "records", f"are {len(records)}, not {n if n <= FEW else 0}")
         require(moments[:, 0].sum() + at_ends.sum() == (0 if n <= FEW else n), "moments", "are not of all records")
         if n:
             require_finite(sums=sums[[1, 3, 4]])
             require(sums[3] <= sums[1] <= sums[4] and 0 <= sums[2] < np.inf, "sums", "contradict each other")
-        require(isinstance(header["column"], str | None) and type(header["n_batches"]) is int, "header", "is not whole")
+        require(
+            isinstance(header["column"], str | None) and type(header["n_batches"]) is int,
+            "header",
+            "has no valid column or number of batches",
+        )
         self._column, self.n_batches = header["column"], header["n_batches"]
         grid = grid._replace(width=float(header["cell_width"]))
         floats = [np.ascontiguousarray(part, dtype=np.float64) for part in (moments, at_ends)]

@@ -29,7 +29,7 @@ class FiniteChannelMechanism(OwnDraws, SurveyDesigns, IndirectChannel):
 
     With ``kernel="categorical"`` the posterior of the shares, and of the joint shares of several questions, is exact.
 
-    Some people protect themselves and say no, whatever the cards say.  With a prior on their share,
+    Some people protect themselves and say no without regard to the cards.  With a prior on their share,
     ``PrivateDPMixture`` draws it together with the shares of the others (``noncompliance_draws_``).  One design of one
     question says next to nothing about that share, and its posterior stays about as wide as the prior.  Two designs
     identify it (:meth:`split_sample`), and several questions help, because such people say no to all of them.

@@ -383,7 +383,7 @@ def test_columns_that_noise_hides_are_named(recwarn, size):
     """Beside a thousand times larger one: the interval is no more than what the prior says of such a column."""
     X, y = rows(20_000)
     DPLogisticRegressionMCMC(BUDGET, data_norm=1.0).fit(X * [1.0, size], y)
-    found = [str(w.message) for w in recwarn if "noise hides columns" in str(w.message)]
+    found = [str(w.message) for w in recwarn if "noise swamps columns" in str(w.message)]
     assert len(found) == (size < 1.0) and all("columns [1] of X" in one for one in found)
 
 

@@ -264,8 +264,8 @@ class PrivateExpFamilyGibbs(ChainEstimator):
         self.theta_draws_ = problem.theta_from_units(self._all_draws("theta"))
         if not np.all(np.isfinite(self.theta_draws_)):
             raise FloatingPointError(
-                f"the parameters of {self.family_!r} left the range of floating point: choose a unit for records and "
-                f"release, and parameters of prior={self.prior_!r}, that are nearer 1"
+                f"the parameters of {self.family_!r} overflowed: choose a unit for records and release, and parameters "
+                f"of prior={self.prior_!r}, such that their values are of order 1"
             )
         self.statistic_draws_ = self._all_draws("statistic")
         names = self.family_.param_names

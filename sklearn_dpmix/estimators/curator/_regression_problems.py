@@ -127,8 +127,8 @@ class GivenDesign:
 
         For each draw it uses three values of the line, as if it were spread evenly over the records, within what the
         bounds of the predictors allow.  If noise hides nearly everything, lines are those of the prior, most of which
-        leave the bounds.  That is no knowledge: no clamped responses have such a sum of squares, and these draws do
-        not count.
+        leave the bounds.  Such draws carry no information, since no clamped responses have their sum of squares, so
+        they are left out.
         """
         size = fit.coef_draws_[..., 0].size
         some = slice(None, None, max(1, size // 1000))

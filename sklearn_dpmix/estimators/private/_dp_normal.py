@@ -101,8 +101,8 @@ class DPNormal(DPInputs, BaseEstimator):
         sizes = np.diag(self.released_.curvature)[: self.model.n_features] / self.released_.curvature_noise
         if sizes.max() > PLAIN and sizes.min() < HIDDEN:
             warn_user(
-                f"noise hides columns {np.flatnonzero(sizes < HIDDEN).tolist()} of X and no others: they are small "
-                "compared with data_norm, or hardly ever differ from 0, and their intervals say what the prior says; "
+                f"noise swamps columns {np.flatnonzero(sizes < HIDDEN).tolist()} of X and no others: they are small "
+                "compared with data_norm, or hardly ever differ from 0, so their intervals merely reflect the prior; "
                 "divide columns by public numbers first, so that they are about equally large",
                 UserWarning,
             )

@@ -152,7 +152,7 @@ def scratch(Z):
 def mode(kernel, Z):
     """The mode of the posterior of L, by BFGS from the covariance of the release minus that of the noise.
 
-    Whatever comes of it, chains are exact: they only start there, and walk in the metric that it has there.
+    A poor mode does no harm to exactness: it only sets the start and the metric of the chains.
     """
     d, (n, noise) = len(Z.mean), Z.law
     prior = np.zeros((d, d))

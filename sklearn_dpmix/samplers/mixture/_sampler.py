@@ -69,7 +69,7 @@ class MixtureSampler(Component):
     starts_near_records = True
     #: whether releases may appear above a threshold only (``released_above`` of a mechanism)
     takes_thresholds = False
-    #: whether some people may answer whatever the cards say (``noncompliance`` of a mechanism)
+    #: whether some people may answer without regard to the cards (``noncompliance`` of a mechanism)
     takes_noncompliance = False
     #: True if noise must offer the densities of the kernel's records under it, at many places at once
     needs_noised_kernel = False

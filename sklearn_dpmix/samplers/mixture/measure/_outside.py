@@ -1,4 +1,4 @@
-"""Records outside of the mixture: people who answer as they like whatever the cards say, a share γ ~ Beta(a, b).
+"""Records outside of the mixture: people who answer without regard to the cards, a share γ ~ Beta(a, b).
 
 A release then has density (1 - γ) Σ w g(z | θ) + γ s(z), s the law of their answers.  In masses that is one more atom,
 J₀ = γ S/(1 - γ), whose density s at the nodes is known; γ is independent of the weights, and S has the law it has.
