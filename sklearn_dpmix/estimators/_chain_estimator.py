@@ -115,7 +115,7 @@ class ChainEstimator(CallbackSupportMixin, MonitoredDraws, BaseEstimator):
             self._interrupted_at_, self._shortfall_ = self._run_.pace.n_drawn(self.n_iter_), None
 
     def _reader(self, problem):
-        """A function that compares a checkpoint's run with a fresh state, and refuses draws that no sweep could make."""
+        """A function that compares a checkpoint's run with a fresh state and refuses draws that no sweep makes."""
         rng = np.random.default_rng(0)  # whatever it starts from
         fresh = problem.start(rng)
         pace = Pace(self.n_warmup, self.thin)

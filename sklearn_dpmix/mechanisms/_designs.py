@@ -241,8 +241,8 @@ class SurveyDesigns:
         """One of several designs of the same question for each person, drawn at random (Clark & Desharnais 1998).
 
         Answers are numbered consecutively: those of the second design follow those of the first.  With two designs, the
-        share of people who say no without regard to the cards can be told apart from the share of those whose true answer is
-        no.
+        share of people who say no without regard to the cards can be told apart from the share of those whose true
+        answer is no.
 
         Parameters
         ----------
