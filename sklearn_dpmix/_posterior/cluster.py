@@ -10,10 +10,12 @@ from scipy.special import logit
 from .._base.choices import evenly_spaced, in_proportion
 from .._base.compiled import entry
 from ..samplers.mixture.measure._any_noise import with_densities
+from .by_records import classify_by_records, records_around
 from .mixture import POINTS, in_chunks, log_sum_in
-from .predictive import LEAST, log_mean_channel
+from .predictive import LEAST
 
-N_CANDIDATES, N_RECORDS = 50, 1000  # draws tried as the representative, and records on which they are tried
+N_CANDIDATES, N_RECORDS = 50, 1000  # draws tried as the representative, and releases on which they are tried
+N_BY_RECORDS = 250  # ... where g has no closed form
 CHUNK = 2**16  # releases classified together
 
 
@@ -38,16 +40,20 @@ class Clustering(NamedTuple):
         in_chunks(put, len(found), CHUNK, releases.n_jobs)
         return found
 
-    def classify(self, releases, rows):
-        """(The cluster of each release of ``rows``, their classification likelihood)."""
+    def classify(self, releases, rows, around=None):
+        """(The cluster of each release of ``rows``, their classification likelihood).
+
+        Where g has no closed form, ``around`` has the records around each, if they are known.
+        """
         if releases.noised is not None:
             return self.classify_noised(releases, rows)
         Z, channel, kernel = releases[:3]
         clusters = np.zeros(len(rows), dtype=np.int64)
-        parts = channel, kernel, self.log_weights, releases.with_cache(self.theta), Z, rows, clusters
+        parts = channel, kernel, self.log_weights, releases.with_cache(self.theta), Z, rows
         if releases.has_marginal:
-            return clusters, classify(*parts)
-        return clusters, classify_by_records(*parts, np.random.default_rng(0))
+            return clusters, classify(*parts, clusters)
+        around = records_around(releases, rows) if around is None else around
+        return clusters, classify_by_records(*parts, around, clusters, np.random.default_rng(0))
 
     def classify_noised(self, releases, rows):
         """As :func:`classify_noised`, compiled for one feature, with densities instead of their logarithms."""
@@ -93,11 +99,13 @@ def choose_clustering(draws, releases, weights=None, has_answers=False):
     if has_answers and len(Z) > CHUNK:
         Z, index, weights = np.unique(Z, axis=0, return_inverse=True, return_counts=True)
         releases, index = releases._replace(Z=Z), index.ravel()
-    subset = evenly_spaced(len(Z), N_RECORDS) if weights is None else in_proportion(weights, N_RECORDS)
+    n = N_RECORDS if releases.has_marginal else N_BY_RECORDS
+    subset = evenly_spaced(len(Z), n) if weights is None else in_proportion(weights, n)
     candidates = [
         Clustering(*atoms, np.arange(len(atoms[0]))) for atoms in map(draws.occupied, draws.every(N_CANDIDATES))
     ]
-    best = max(candidates, key=lambda one: one.classify(releases, subset)[1])
+    around = None if releases.has_marginal else records_around(releases, subset)
+    best = max(candidates, key=lambda one: one.classify(releases, subset, around)[1])
     labels = best.clusters(releases)
     is_empty = np.bincount(labels, minlength=len(best.label)) == 0
     label = np.empty_like(best.label)
@@ -180,23 +188,4 @@ def classify_noised(channel, nodes, weights, theta, labels):
         for p in range(size):
             if labels[a + p] >= 0:
                 score += log(best[p])
-    return score
-
-
-@entry
-def classify_by_records(channel, kernel, log_weights, theta, Z, rows, labels, rng):
-    """As :func:`classify`, if g has no closed form: estimated by 200 records drawn from each cluster's kernel."""
-    records = np.empty((log_weights.size, 200, kernel.n_features))
-    for h in range(log_weights.size):
-        for s in range(records.shape[1]):
-            kernel.draw_record(rng, theta, h, records, h, s)
-    score = 0.0
-    for r in range(rows.size):
-        best = -inf
-        for h in range(log_weights.size):
-            value = log_weights[h] + log_mean_channel(channel, kernel, Z, rows[r], records[h])
-            if value > best:
-                best = value
-                labels[r] = h
-        score += best
     return score

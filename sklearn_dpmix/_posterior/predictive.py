@@ -6,14 +6,15 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from .._base.compiled import entry, helper
+from .._base.compiled import entry
 from ..samplers.mixture._state import n_cached
 from ..samplers.mixture.measure._any_noise import with_densities
+from .by_records import N_DRAWS, mean_by_records
 from .many_points import log_density_at
 from .mixture import POINTS, in_chunks, log_sum_in, moments_of_atoms
 
 LEAST = 1e-280  # densities below it are compared by their logarithms
-N_SCORED, N_PREDICTIVE = 500, 10_000  # draws averaged in g(z); records drawn where g has no closed form
+N_SCORED = 500  # draws averaged in g(z)
 
 
 class Releases(NamedTuple):
@@ -76,23 +77,20 @@ def atoms_of_releases(draws, channel, chosen):
 
 
 def release_log_density(draws, releases, one_law=False):
-    """(n,) logs of the predictive density of releases: the mean of g(z) over draws, or of q(z | y) over records y.
+    """(n,) logs of the predictive density of releases: the mean of g(z) over draws.
 
     ``one_law`` says that the noise is the same for all releases, and continuous.
     """
     Z, channel, kernel, has_marginal = releases[:4]
-    if has_marginal:
-        chosen = draws.every(N_SCORED)
-        start, log_weights, theta = atoms_of_releases(draws, channel, chosen)
-        theta = releases.with_cache(theta)
-    else:
-        records = draws.sample(kernel, np.random.default_rng(0), N_PREDICTIVE, kernel.n_features)
+    chosen = draws.every(N_SCORED if has_marginal else N_DRAWS)
+    start, log_weights, theta = atoms_of_releases(draws, channel, chosen)
+    theta = releases.with_cache(theta)
 
     def log_density(Z):
         if has_marginal:
             score = partial(mean_density(releases._replace(Z=Z)), start, log_weights, theta)
         else:
-            score = partial(mean_channel, channel, kernel, Z, records)
+            score = mean_by_records(releases._replace(Z=Z), start, log_weights, theta)
         size = 256 if releases.noised is None else 8 * POINTS
         chunks = in_chunks(lambda rows: score(np.arange(rows.start, rows.stop)), len(Z), size, releases.n_jobs)
         return np.concatenate(chunks)
@@ -146,18 +144,6 @@ def add_shares(channel, start, weights, theta, shares):
             shares[t] += weights[h] * found[0]
 
 
-@helper
-def log_mean_channel(channel, kernel, Z, i, records):
-    """Log of the mean of q(z_i | y) over ``records``."""
-    top, total = -inf, 0.0
-    for s in range(records.shape[0]):
-        value = 0.0
-        for j in range(kernel.n_features):
-            value += channel.log_channel(Z, i, j, records[s, j])
-        top, total = log_sum_in(top, total, value)
-    return top + log(total / records.shape[0]) if total > 0.0 else -inf
-
-
 @entry
 def mean_marginal(channel, kernel, start, log_weights, theta, Z, rows):
     """Log of the mean over draws of g(z) for the releases ``rows``, in closed form."""
@@ -186,12 +172,3 @@ def mix_noised(channel, nodes, weights, theta, density):
                 channel.fill_normal(0, block, size, theta[h, 0], 2.0 * theta[h, 3], out, 0, size)
                 for p in range(size):
                     density[a + p] += weights[h] * out[p]
-
-
-@entry
-def mean_channel(channel, kernel, Z, records, rows):
-    """Mean log density of releases if g has no closed form, from posterior predictive records."""
-    result = np.empty(rows.size)
-    for r in range(rows.size):
-        result[r] = log_mean_channel(channel, kernel, Z, rows[r], records)
-    return result

@@ -241,6 +241,11 @@ class RecordChannel(Component):
         return 0.0
 
     @compiled
+    def log_reverse_total(self, i):
+        """That constant, log ∫ exp(log_reverse) dy."""
+        return 0.0
+
+    @compiled
     def log_piece_mass(self, kernel, Z, i, j, theta, k, p):
         """log ∫ q(z | y) f(y | θ) dy over piece p."""
         lo, hi, anchor, value, slope, curvature = self.piece(Z, i, j, p)

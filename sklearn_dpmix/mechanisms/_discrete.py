@@ -199,6 +199,10 @@ class IntegerMechanism(AdditiveMechanism):
         return self.log_shape(Z[i, j] - floor(y + 0.5), self.rate[i * self.each])
 
     @compiled
+    def log_reverse_total(self, i):
+        return self.log_total[i * self.each]
+
+    @compiled
     def n_pieces(self):
         """That of the feature with most cells; pieces beyond a feature's own are empty."""
         return self.cells

@@ -179,6 +179,10 @@ class GaussianMechanism(GaussianCalibrated):
         return -0.5 * u * u
 
     @compiled
+    def log_reverse_total(self, i):
+        return HALF_LOG_2PI - log(self.rate[i * self.each])
+
+    @compiled
     def n_pieces(self):
         return 3
 

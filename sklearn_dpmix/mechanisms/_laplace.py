@@ -137,6 +137,10 @@ class LaplaceMechanism(LaplaceCalibrated):
         return -abs(Z[i, j] - y) * self.rate[i * self.each]
 
     @compiled
+    def log_reverse_total(self, i):
+        return log(2.0 / self.rate[i * self.each])
+
+    @compiled
     def n_pieces(self):
         return 4
 

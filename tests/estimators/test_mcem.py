@@ -355,3 +355,26 @@ def test_derivatives_of_the_wrong_shape_are_named():
 
     with pytest.raises(ValueError, match=r"Flat.score\(statistics, theta\) must have shape"):
         PrivateMCEM(LaplaceMechanism(scale=5.0), model=Flat(), random_state=0).fit([37.4])
+
+
+class Successes:
+    """Of twelve trials, as a user may write it: outside of [0, 1] nothing is likely."""
+
+    theta_init = (0.5,)
+
+    def sample_statistic(self, rng, theta):
+        return rng.binomial(12, theta).astype(float)
+
+    def log_likelihood(self, statistics, theta):
+        with np.errstate(all="ignore"):
+            found = stats.binom.logpmf(statistics[:, 0], 12, theta[:, 0])
+        return np.where((theta[:, 0] < 0.0) | (theta[:, 0] > 1.0), -np.inf, found)
+
+
+def test_a_maximum_at_the_edge_is_said_in_words():
+    """Catches NumPy's warnings of the derivatives that do not exist there."""
+    with warnings.catch_warnings(record=True) as caught:
+        warnings.simplefilter("always")
+        fitted = PrivateMCEM(LaplaceMechanism(scale=1.0), model=Successes(), random_state=1).fit([[-1.0]])
+    assert fitted.theta_[0] < 0.05
+    assert not [w for w in caught if "encountered in" in str(w.message)]

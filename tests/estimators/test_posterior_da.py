@@ -5,6 +5,7 @@ import pathlib
 import re
 import warnings
 from itertools import product
+from math import inf, log
 
 import joblib
 import naive_bayes_oracle as nb_oracle
@@ -17,6 +18,7 @@ from statistical import Disagreement, assert_mean_close
 
 from sklearn_dpmix import PrivatePosteriorDA
 from sklearn_dpmix.mechanisms import (
+    AdditiveMechanism,
     DiscreteLaplaceMechanism,
     FiniteChannelMechanism,
     GaussianMechanism,
@@ -24,6 +26,7 @@ from sklearn_dpmix.mechanisms import (
     LaplaceMechanism,
     PerturbedHistogramMechanism,
     RandomizedResponseMechanism,
+    compiled,
 )
 from sklearn_dpmix.models import BetaPrior
 from sklearn_dpmix.queries import BoundedRecords, ClassFeatureCounts, Query
@@ -390,6 +393,33 @@ def test_bad_releases_and_parameters(change, S, message):
     params = {"mechanism": CURATOR, "n_records": 30, "n_draws": 10, **change}
     with pytest.raises((ValueError, TypeError), match=message):
         PrivatePosteriorDA(model=NormalMean(), **params).fit(S)
+
+
+class UniformNoise(AdditiveMechanism):
+    """Uniform between -scale and scale."""
+
+    def __init__(self, scale=1.0, *, query=None):
+        self.scale, self.query = scale, query
+
+    @compiled
+    def log_noise(self, e, scale):
+        return -log(2.0 * scale) if abs(e) <= scale else -inf
+
+    def draw_noise(self, rng, scale, size):
+        return rng.uniform(-scale, scale, size)
+
+
+def test_a_start_that_cannot_have_led_to_the_release_is_refused():
+    """Catches chains that stay at impossible records for ever: one record at a time leads nowhere from there."""
+    mechanism = UniformNoise(0.5, query=BoundedRecords((-4, 4)))
+    model = NormalMean()
+    model.theta_init = [0.0]
+    few = {"n_records": 10, "n_chains": 1, "n_draws": 20, "n_warmup": 20, "random_state": 0}
+    with pytest.raises(ValueError, match=r"no records .* can have led to this release, whose noise is bounded"):
+        PrivatePosteriorDA(mechanism, model=model, **few).fit([40.0])
+    model.theta_init = [3.0]
+    fitted = PrivatePosteriorDA(mechanism, model=model, **few).fit([30.0])
+    assert np.all(fitted.theta_draws_ > 1.0)
 
 
 # --- documentation ----------------------------------------------------------------------------------------------------

@@ -67,6 +67,8 @@ class QueryRelease:
         Whether the noise is for integers only.
     """
 
+    needs_possible_start = True  # one record at a time leads nowhere from an impossible sum
+
     def __init__(self, query, channel, S, of_integers):
         self.query, self.channel, self.S, self.of_integers = query, channel, S, of_integers
 
@@ -104,6 +106,8 @@ class RecordReleases:
     mechanism : object with ``log_density(Z, X)``
     Z : ndarray of shape (n, n_released)
     """
+
+    needs_possible_start = False
 
     def __init__(self, mechanism, Z):
         self.mechanism, self.Z = mechanism, Z
@@ -204,15 +208,26 @@ class UserModel:
 
 
 def start_user_model(model, release, n_records, rng):
-    """Start a chain: of some prior draws, each with records, one by the release's density, or the model's own start."""
-    best = None
-    for theta in model.starts(rng, N_STARTS):
+    """Start a chain: of some prior draws, each with records, one by the release's density, or the model's own start.
+
+    If none is possible, of more records under these θ the first that are.
+    """
+    starts, best = model.starts(rng, N_STARTS), None
+    for attempt in range(len(starts) + N_STARTS):
+        theta = starts[attempt % len(starts)]
         records = model.first_records(rng, theta.copy(), n_records)
         judged = release.judge(records)
         value = release.log_density(judged) + rng.gumbel()
         if best is None or value > best[0]:
             best = value, theta, records, judged
-    _, theta, records, judged = best
+        if attempt + 1 >= len(starts) and (best[0] > -np.inf or not release.needs_possible_start):
+            break
+    value, theta, records, judged = best
+    if release.needs_possible_start and value == -np.inf:
+        raise ValueError(
+            "no records that were tried to start from can have led to this release, whose noise is bounded: give the "
+            "model a theta_init under which it is likelier, and check the mechanism and the release"
+        )
     return UserState(theta.copy(), records, judged, np.zeros(1, dtype=np.int64), np.zeros(N_COUNTERS))
 
 

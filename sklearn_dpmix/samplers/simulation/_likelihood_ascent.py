@@ -165,13 +165,13 @@ def louis(likelihood, imputed, theta):
     """(score, its Monte Carlo covariance, observed information) of the release at θ: equations 15 and 16."""
     used = imputed.weights > 0.0
     statistics, weights = imputed.statistics[used], imputed.weights[used]
-    with np.errstate(divide="ignore", invalid="ignore"):  # on the edge of the parameters there are no derivatives
+    with np.errstate(divide="ignore", invalid="ignore", over="ignore"):  # on the parameters' edge there are none
         scores, curvatures = likelihood.score(statistics, theta), likelihood.hessian(statistics, theta)
-    score = weights @ scores
-    centred = scores - score
-    information = -np.einsum("i,ijk->jk", weights, curvatures)
-    information -= (weights[:, None] * centred).T @ centred  # E λλ' - E λ E λ'
-    error = (weights[:, None] * centred).T @ (weights[:, None] * centred)
+        score = weights @ scores
+        centred = scores - score
+        information = -np.einsum("i,ijk->jk", weights, curvatures)
+        information -= (weights[:, None] * centred).T @ centred  # E λλ' - E λ E λ'
+        error = (weights[:, None] * centred).T @ (weights[:, None] * centred)
     return score, error, information
 
 

@@ -1,0 +1,106 @@
+"""Densities of releases that have no closed form, by records, against normal laws and quadrature."""
+
+import numpy as np
+import pytest
+from scipy import stats
+
+from sklearn_dpmix import PrivateDPMixture
+from sklearn_dpmix._posterior import by_records
+from sklearn_dpmix._posterior.cluster import Clustering
+from sklearn_dpmix.mechanisms import GaussianMechanism, LaplaceMechanism
+
+SCALES = pytest.mark.parametrize("scale", [3.0, 0.3, 0.03, 1e-4])
+
+
+def fitted(mechanism, kernel, X):
+    model = PrivateDPMixture(mechanism, kernel=kernel, n_chains=1, n_draws=40, n_warmup=100, random_state=0)
+    return model.fit(mechanism.privatize(X, random_state=1))
+
+
+def seen_through(model, mechanism, Z):
+    """Releases of another mechanism, and weights and θ of all draws' atoms."""
+    atoms = model._draws_.atoms_of(np.arange(40))
+    return model._releases(Z, model._channel(mechanism, len(Z)), mechanism), *atoms
+
+
+@pytest.fixture(scope="module")
+def correlated():
+    rng = np.random.default_rng(0)
+    X = np.where(rng.random((200, 1)) < 0.5, -2.0, 2.0) + rng.standard_normal((200, 2)) @ [[1.0, 0.9], [0.0, 0.4]]
+    return fitted(GaussianMechanism(scale=0.3), "multivariate_normal", X), X
+
+
+def log_normals(model, theta, Z, scale):
+    """Log density of each release under each atom, (atoms, n)."""
+    kernel, found = model._kernel(), []
+    for one in theta:
+        L = np.zeros((2, 2))
+        L[np.tril_indices(2)] = one[kernel.at_root : kernel.at_root + 3]
+        found.append(stats.multivariate_normal.logpdf(Z, one[[0, 4]], L @ L.T + scale**2 * np.eye(2)))
+    return np.array(found)
+
+
+def error_of_mean(model, X, scale):
+    """Errors of log g of releases."""
+    mechanism = GaussianMechanism(scale=scale)
+    Z = mechanism.privatize(X, random_state=2)
+    releases, start, log_weights, theta = seen_through(model, mechanism, Z)
+    exact = np.logaddexp.reduce(log_weights[:, None] + log_normals(model, theta, Z, scale)) - np.log(40)
+    return by_records.mean_by_records(releases, start, log_weights, theta)(np.arange(len(Z))) - exact
+
+
+@SCALES
+def test_density_of_correlated_features(correlated, scale):
+    """No more than 10,000 predictive records and 50 around each release allow."""
+    error = error_of_mean(*correlated, scale)
+    assert abs(error.mean()) < 0.02 + 5.0 * error.std() / np.sqrt(len(error))
+    assert np.sqrt(np.mean(error**2)) < 0.15
+
+
+def test_without_records_around_the_density_is_wrong(correlated, monkeypatch):
+    monkeypatch.setattr(by_records, "records_around", lambda releases, rows: np.empty((len(rows), 0, 1, 2)))
+    assert np.mean(np.abs(error_of_mean(*correlated, 0.03))) > 0.15
+    assert np.mean(np.abs(error_of_mean(*correlated, 1e-4))) > 10.0
+
+
+@SCALES
+def test_clusters_of_correlated_features(correlated, scale):
+    """Those with the largest w g, but for releases that two clusters are nearly as likely to have made."""
+    model, X = correlated
+    mechanism, one = GaussianMechanism(scale=scale), model._clusters_.clustering
+    Z = mechanism.privatize(X, random_state=3)
+    releases, *_ = seen_through(model, mechanism, Z)
+    exact = one.log_weights[:, None] + log_normals(model, one.theta, Z, scale)
+    found = Clustering(*one).clusters(releases)
+    lost = exact.max(axis=0) - exact[found, np.arange(len(Z))]
+    assert np.mean(lost > 0.0) < 0.05
+    assert lost.max() < 0.7
+
+
+def test_a_label_depends_on_its_release_alone(correlated):
+    model, X = correlated
+    Z = model.mechanism.privatize(X, random_state=4)
+    labels = model.predict(Z)
+    np.testing.assert_array_equal(model.predict(Z[::-1])[::-1], labels)
+    np.testing.assert_array_equal(model.predict(Z[50:60]), labels[50:60])
+    np.testing.assert_array_equal(model.predict(model._release_), model.labels_)
+
+
+@pytest.fixture(scope="module")
+def on_interval():
+    X = np.random.default_rng(0).beta(2.0, 5.0, (150, 1))
+    return fitted(LaplaceMechanism(scale=0.05, bounds=(0, 1)), "beta", X), X
+
+
+@pytest.mark.parametrize("scale", [0.2, 0.02, 1e-3])
+def test_density_of_records_on_an_interval(on_interval, scale):
+    """Under clamped noise, by quadrature."""
+    (model, X), mechanism = on_interval, LaplaceMechanism(scale=scale, bounds=(0, 1))
+    Z = mechanism.privatize(X, random_state=2)
+    releases, start, log_weights, theta = seen_through(model, mechanism, Z)
+    error = by_records.mean_by_records(releases, start, log_weights, theta)(np.arange(len(Z)))
+    y = (np.arange(20_000) + 0.5) / 20_000
+    density = sum(np.exp(w) * stats.beta.pdf(y, *one[:2]) for w, one in zip(log_weights, theta, strict=True)) / 40.0
+    error -= [np.log(np.mean(density * stats.laplace.pdf(z, y, scale))) for z in Z[:, 0]]
+    assert abs(error.mean()) < 0.02 + 5.0 * error.std() / np.sqrt(len(error))
+    assert np.sqrt(np.mean(error**2)) < 0.15
