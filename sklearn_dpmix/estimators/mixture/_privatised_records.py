@@ -162,8 +162,9 @@ class PrivatisedRecordsMixin:
 
         The predictive density is averaged over at most 500 draws, evenly spaced over the chains.  If g has no closed
         form (correlated features under noise, beta records under additive noise), it is averaged over 100, and g is
-        estimated from 10,000 predictive records and 50 around each release: the score is then within some 0.01.  Of more than 5000 different releases of one feature under equal noise it is
-        interpolated, by polynomials on cells that are halved until the error of the log density is near 1e-7.
+        estimated from 10,000 predictive records and 50 around each release: the score is then within some 0.01.  Of
+        more than 5000 different releases of one feature under equal noise it is interpolated, by polynomials on cells
+        that are halved until the error of the log density is near 1e-7.
 
         Parameters
         ----------
