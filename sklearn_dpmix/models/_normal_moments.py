@@ -15,9 +15,7 @@ moments themselves.  For n standard normal (z, e), and for e where the predictor
 other, then K row by row; of predictors without a block K is held, and so are the predictors.  A diagonal entry is given
 by √2 times the log of K_aa²/(n - a), times √(n - a)/2, which is roughly standard normal, too.
 
-Rows of the scratch are the factor of the products of (1, x, y); K; ``image`` = ``coefs`` K; ``coefs``; a shift, which
-may depend on what a point does not have; θ; derivatives by ``image``, then by ``coefs``; from row 8p + 14 on,
-what cutting makes of each coordinate.
+What is where in the scratch, the methods of :class:`RecordMoments` that end in ``row`` and ``rows`` say.
 """
 
 from math import erf, exp, inf, log, pi, sqrt
@@ -50,6 +48,65 @@ class RecordMoments(RecordModel):
         """There is no edge."""
         return inf
 
+    # --- rows of the scratch, whose first p + 2 are the factor of the products of (1, x, y) ---------------------------
+
+    @compiled
+    def root_rows(self):
+        """K."""
+        return slice(self.p + 2, 2 * self.p + 4)
+
+    @compiled
+    def image_rows(self):
+        """``coef_rows`` times K."""
+        return slice(2 * self.p + 4, 3 * self.p + 5)
+
+    @compiled
+    def coef_rows(self):
+        """Scaled coordinates x_1, ..., x_p, y in terms of (1, z, e)."""
+        return slice(3 * self.p + 5, 4 * self.p + 6)
+
+    @compiled
+    def shift_row(self):
+        """What is added to the moments; it may depend on what a point does not have."""
+        return 4 * self.p + 6
+
+    @compiled
+    def theta_row(self):
+        """θ of a point."""
+        return 4 * self.p + 7
+
+    @compiled
+    def image_slope_rows(self):
+        """Derivatives by ``image_rows``."""
+        return slice(4 * self.p + 8, 5 * self.p + 9)
+
+    @compiled
+    def coef_slope_rows(self):
+        """Derivatives by ``coef_rows``."""
+        return slice(5 * self.p + 9, 6 * self.p + 10)
+
+    @compiled
+    def carried_rows(self):
+        """Of the sampler: scaled coordinates in terms of (1, x, y)."""
+        return slice(6 * self.p + 10, 7 * self.p + 11)
+
+    @compiled
+    def total_row(self):
+        """Of the sampler: a value of the query."""
+        return 7 * self.p + 11
+
+    @compiled
+    def standard_rows(self):
+        """Of the sampler: (1, z, e) in terms of (1, x, y)."""
+        return slice(7 * self.p + 12, 8 * self.p + 14)
+
+    @compiled
+    def cut_rows(self):
+        """What cutting makes of each coordinate: rows ``MEAN`` to ``SHARE_BY_V``."""
+        return slice(8 * self.p + 14, 8 * self.p + 22)
+
+    # --- moments ------------------------------------------------------------------------------------------------------
+
     @compiled
     def first_free(self):
         """The first row of K in a point."""
@@ -58,7 +115,7 @@ class RecordMoments(RecordModel):
     @compiled
     def set_point(self, theta, work, point, v):
         """The point of θ and of K in the scratch; ``v`` is scratch, too."""
-        at, root = 0, work[self.p + 2 : 2 * self.p + 4]
+        at, root = 0, work[self.root_rows()]
         for block in range(self.n_blocks()):
             self.get_block(theta, block, v)
             for a in range(self.block_size(block)):
@@ -96,8 +153,9 @@ class RecordMoments(RecordModel):
     @compiled
     def has_root(self, work):
         """Whether no entry of K's diagonal is too small, or none at all."""
+        root = work[self.root_rows()]
         for a in range(self.p + 2):
-            if not work[self.p + 2 + a, a] ** 2 > SMALLEST * work[self.p + 2, 0] ** 2:
+            if not root[a, a] ** 2 > SMALLEST * root[0, 0] ** 2:
                 return False
         return True
 
@@ -107,8 +165,7 @@ class RecordMoments(RecordModel):
 
         Returns False if there are none.
         """
-        p = self.p
-        theta, root = work[4 * p + 7], work[p + 2 : 2 * p + 4]
+        theta, root = work[self.theta_row()], work[self.root_rows()]
         if not self.set_root(point, self.set_theta(point, theta), root):
             return False
         self.set_expected(theta, moments, work, self.n_blocks() > 1)
@@ -120,10 +177,11 @@ class RecordMoments(RecordModel):
 
         Row a of ``coefs`` has scaled coordinate a (x_1, ..., x_p, y) in terms of (1, z, e).
         """
-        p, root, shift = self.p, work[self.p + 2 : 2 * self.p + 4], work[4 * self.p + 6]
-        image, coefs, many = work[2 * p + 4 : 3 * p + 5], work[3 * p + 5 : 4 * p + 6], root[0, 0]
+        p, root, shift = self.p, work[self.root_rows()], work[self.shift_row()]
+        image, coefs, cut = work[self.image_rows()], work[self.coef_rows()], work[self.cut_rows()]
         self.set_coefs(theta, coefs, predictors)
-        cut, n, is_cut = work[8 * p + 14 :], many * many, self.n_blocks() > 1
+        many, is_cut = root[0, 0], self.n_blocks() > 1
+        n = many * many
         for a in range(0 if predictors else p, p + 1):
             for b in range(p + 2):
                 value = 0.0
@@ -147,9 +205,9 @@ class RecordMoments(RecordModel):
     @compiled
     def log_prior(self, point, work):
         """Log density of a point that :meth:`set_moments` found possible."""
-        value, root = 0.0, work[self.p + 2 : 2 * self.p + 4]
+        value, root = 0.0, work[self.root_rows()]
         for block in range(self.n_blocks()):
-            value += self.log_prior_block(work[4 * self.p + 7], block)
+            value += self.log_prior_block(work[self.theta_row()], block)
         for a in range(self.first_free(), self.p + 2):
             for b in range(a + 1):
                 value -= 0.5 * root[a, b] ** 2
@@ -159,9 +217,9 @@ class RecordMoments(RecordModel):
     @compiled
     def set_force(self, point, slope, force, work):
         """Gradient of the log density, where ``slope`` is that of the noise in each of the moments."""
-        p, theta, root, predictors = self.p, work[4 * self.p + 7], work[self.p + 2 :], self.n_blocks() > 1
-        coefs, by_image, by = work[3 * p + 5 : 4 * p + 6], work[4 * p + 8 : 5 * p + 9], work[5 * p + 9 :]
-        differentiate(p, slope, work, by_image, predictors)
+        p, theta, root, predictors = self.p, work[self.theta_row()], work[self.root_rows()], self.n_blocks() > 1
+        coefs, by_image, by = work[self.coef_rows()], work[self.image_slope_rows()], work[self.coef_slope_rows()]
+        differentiate(p, slope, work[self.image_rows()], work[self.cut_rows()], root[0, 0], by_image, predictors)
         for a in range(0 if predictors else p, p + 1):
             for r in range(p + 2):
                 by[a, r] = 0.0
@@ -201,9 +259,8 @@ class RecordMoments(RecordModel):
 
 
 @helper
-def differentiate(p, slope, work, by_image, predictors):
+def differentiate(p, slope, image, cut, many, by_image, predictors):
     """Derivatives of the noise's log density by ``image``; without ``predictors`` only those of the last row."""
-    image, cut, many = work[2 * p + 4 : 3 * p + 5], work[8 * p + 14 :], work[p + 2, 0]
     n = many * many
     for a in range(0 if predictors else p, p + 1):
         along = by_image[a]  # of the products with other coordinates, by P_a image[a]

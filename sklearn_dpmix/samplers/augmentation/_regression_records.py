@@ -72,8 +72,8 @@ def walk_or_step(sampler, model, channel, S, state, rng, current, warming_up):
 @helper
 def walk(sampler, model, channel, S, state, rng, current, warming_up):
     """Paths on the surrogate, the end of each accepted or not; records move when all is done."""
-    theta, work, p = state.theta, state.work, model.p
-    shift, to, total = work[4 * p + 6], work[4 * p + 7], work[7 * p + 11][: state.total.size]
+    theta, work = state.theta, state.work
+    shift, to, total = work[model.shift_row()], work[model.theta_row()], work[model.total_row()][: state.total.size]
     paths = Paths(
         state.point,
         state.path_moments,
@@ -89,7 +89,7 @@ def walk(sampler, model, channel, S, state, rng, current, warming_up):
         for a in range(theta.size):
             state.reference[a] = theta[a]
     set_shift(model, state, shift, total)
-    set_spread(p, work)
+    set_spread(model, work)
     for a in range(theta.size):
         to[a] = theta[a]
     for which in range(2):
@@ -153,7 +153,7 @@ def set_standard(model, state):
     too few, or predictors too much alike, for a K.
     """
     p, records, work = model.p, state.records, state.work
-    standard, spare = work[7 * p + 12 : 8 * p + 14], records.shape[0] - 1
+    standard, spare = work[model.standard_rows()], records.shape[0] - 1
     if state.ints[N_RECORDS] < p + 2:
         return False
     for k in range(p + 2):
@@ -164,14 +164,14 @@ def set_standard(model, state):
         for a in range(p + 1):
             standard[1 + a, k] = records[spare, a] - (standard[1 + a, 0] if k > 0 else 0.0)
     factor(work, p + 2)
-    set_spread(p, work)
+    set_spread(model, work)
     return model.has_root(work)
 
 
 @helper
-def set_spread(p, work):
+def set_spread(model, work):
     """K = WF."""
-    multiply_triangles(work[7 * p + 12 : 8 * p + 14], work, 1.0, work[p + 2 : 2 * p + 4], p + 2)
+    multiply_triangles(work[model.standard_rows()], work, 1.0, work[model.root_rows()], model.p + 2)
 
 
 @helper
@@ -181,12 +181,12 @@ def set_shift(model, state, shift, total):
     Any function of what a path holds may shift the surrogate; this one makes it nearly right where many records are
     clamped.
     """
-    p, work, point = model.p, state.work, state.point[1]
+    work, point = state.work, state.point[1]
     for j in range(total.size):
         shift[j] = 0.0
     for a in range(point.size):
         point[a] = 0.0
-    model.set_root(point, 0, work[p + 2 : 2 * p + 4])
+    model.set_root(point, 0, work[model.root_rows()])
     model.set_expected(state.reference, total, work, True)
     set_carried(model, state, shift)
     for j in range(total.size):
@@ -197,12 +197,12 @@ def set_shift(model, state, shift, total):
 def set_carried(model, state, total):
     """The query's value where scaled coordinates are ``image`` F⁻¹ (1, x, y)."""
     p, records, work = model.p, state.records, state.work
-    image, carried = work[2 * p + 4 : 3 * p + 5], work[6 * p + 10 : 7 * p + 11]
-    set_map(p, work)
+    image, carried, many = work[model.image_rows()], work[model.carried_rows()], work[model.root_rows()][0, 0]
+    set_map(model, work)
     spare, at = records.shape[0] - 1, 2 * p + 2
-    total[0], total[p + 1] = work[p + 2, 0] * image[p, 0], product(image, p, p)
+    total[0], total[p + 1] = many * image[p, 0], product(image, p, p)
     for j in range(p):
-        total[1 + j], total[p + 2 + j] = product(image, j, p), work[p + 2, 0] * image[j, 0]
+        total[1 + j], total[p + 2 + j] = product(image, j, p), many * image[j, 0]
         for r in range(j, p):
             total[at] = product(image, j, r)
             at += 1
@@ -212,9 +212,9 @@ def set_carried(model, state, total):
 
 
 @helper
-def set_map(p, work):
+def set_map(model, work):
     """``image`` F⁻¹"""
-    image, carried = work[2 * p + 4 : 3 * p + 5], work[6 * p + 10 : 7 * p + 11]
+    p, image, carried = model.p, work[model.image_rows()], work[model.carried_rows()]
     for a in range(p + 1):
         for b in range(p + 1, -1, -1):
             value = image[a, b]
@@ -264,8 +264,8 @@ def add_clamped(u, p, total):
 def move_records(model, state):
     """Move all records to where ``image`` has them; predictors without a block stay to the last bit."""
     p, records = model.p, state.records
-    set_map(p, state.work)
-    carried, first = state.work[6 * p + 10 : 7 * p + 11], 0 if model.n_blocks() > 1 else p
+    set_map(model, state.work)
+    carried, first = state.work[model.carried_rows()], 0 if model.n_blocks() > 1 else p
     for i in range(state.ints[N_RECORDS]):
         for a in range(p, first - 1, -1):
             value = carried[a, 0]
