@@ -100,7 +100,8 @@ class Release:
         """About the median of the confidential records, by feature: (1, n_features); of many by some of them."""
         some = self
         if self.n_records > CHUNK and self.channel.has_one_law:
-            some = Release(self.Z[:: -(-self.n_records // CHUNK)], self.mechanism)
+            step = -(-self.n_records // CHUNK)
+            some = Release(self.Z[::step], self.mechanism, None if self.n_all is None else self.n_all / step)
         return np.median(some.guess(), axis=0, keepdims=True)
 
     def noise_variance(self):

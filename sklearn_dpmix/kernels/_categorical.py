@@ -135,6 +135,10 @@ class CategoricalKernel(Kernel):
         return self.log_uniform if y == floor(y) and 0.0 <= y < self.size else -inf
 
     @compiled
+    def has_density(self):
+        return False
+
+    @compiled
     def log_likelihood(self, theta, k, j, y):
         if y != floor(y) or y < 0.0 or y >= self.size:
             return -inf

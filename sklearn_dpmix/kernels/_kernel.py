@@ -150,6 +150,11 @@ class Kernel(Component):
         """
 
     @compiled
+    def has_density(self):
+        """Whether records have a density; False if ``log_likelihood`` is that of a discrete law."""
+        return True
+
+    @compiled
     def log_density(self, theta, k, j, y):
         """Log density of a confidential feature; not the likelihood if the kernel absorbs the noise."""
         return self.log_likelihood(theta, k, j, y)

@@ -15,7 +15,7 @@ moments themselves.  For n standard normal (z, e), and for e where the predictor
 other, then K row by row; of predictors without a block K is held, and so are the predictors.  A diagonal entry is given
 by √2 times the log of K_aa²/(n - a), times √(n - a)/2, which is roughly standard normal, too.
 
-What is where in the scratch, the methods of :class:`RecordMoments` that end in ``row`` and ``rows`` say.
+Methods of :class:`RecordMoments` whose names end in ``row`` and ``rows`` say where things are in the scratch.
 """
 
 from math import erf, exp, inf, log, pi, sqrt

@@ -415,7 +415,7 @@ def test_a_start_that_cannot_have_led_to_the_release_is_refused():
     model = NormalMean()
     model.theta_init = [0.0]
     few = {"n_records": 10, "n_chains": 1, "n_draws": 20, "n_warmup": 20, "random_state": 0}
-    with pytest.raises(ValueError, match=r"no records .* can have led to this release, whose noise is bounded"):
+    with pytest.raises(ValueError, match=r"no records .* can have led to this release, its density is 0"):
         PrivatePosteriorDA(mechanism, model=model, **few).fit([40.0])
     model.theta_init = [3.0]
     fitted = PrivatePosteriorDA(mechanism, model=model, **few).fit([30.0])

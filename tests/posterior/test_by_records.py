@@ -3,11 +3,21 @@
 import numpy as np
 import pytest
 from scipy import stats
+from sklearn.base import clone
 
 from sklearn_dpmix import PrivateDPMixture
 from sklearn_dpmix._posterior import by_records
 from sklearn_dpmix._posterior.cluster import Clustering
-from sklearn_dpmix.mechanisms import GaussianMechanism, LaplaceMechanism
+from sklearn_dpmix._posterior.mixture import mixture_sample
+from sklearn_dpmix.kernels import CategoricalKernel
+from sklearn_dpmix.mechanisms import (
+    DiscreteGaussianMechanism,
+    DiscreteLaplaceMechanism,
+    GaussianMechanism,
+    HybridMechanism,
+    LaplaceMechanism,
+    SquareWaveMechanism,
+)
 
 SCALES = pytest.mark.parametrize("scale", [3.0, 0.3, 0.03, 1e-4])
 
@@ -51,14 +61,14 @@ def error_of_mean(model, X, scale):
 
 @SCALES
 def test_density_of_correlated_features(correlated, scale):
-    """No more than 10,000 predictive records and 50 around each release allow."""
+    """As near as 10,000 predictive records and 50 around each release allow."""
     error = error_of_mean(*correlated, scale)
     assert abs(error.mean()) < 0.02 + 5.0 * error.std() / np.sqrt(len(error))
     assert np.sqrt(np.mean(error**2)) < 0.15
 
 
 def test_without_records_around_the_density_is_wrong(correlated, monkeypatch):
-    monkeypatch.setattr(by_records, "records_around", lambda releases, rows: np.empty((len(rows), 0, 1, 2)))
+    monkeypatch.setattr(by_records, "records_around", lambda releases, rows: np.empty((len(rows), 2, 0)))
     assert np.mean(np.abs(error_of_mean(*correlated, 0.03))) > 0.15
     assert np.mean(np.abs(error_of_mean(*correlated, 1e-4))) > 10.0
 
@@ -86,6 +96,41 @@ def test_a_label_depends_on_its_release_alone(correlated):
     np.testing.assert_array_equal(model.predict(model._release_), model.labels_)
 
 
+MECHANISMS = {
+    "laplace": LaplaceMechanism(scale=0.2, bounds=(-3, 3)),
+    "own scales": GaussianMechanism(scale=np.geomspace(0.01, 2.0, 200), bounds=(-3, 3)),
+    "integers": DiscreteLaplaceMechanism(scale=2.0, bounds=(-3, 3)),
+    "integers of own scales": DiscreteGaussianMechanism(scale=np.geomspace(0.5, 9.0, 200), bounds=(-3, 3)),
+    "square wave": SquareWaveMechanism(epsilon=8.0, bounds=(-3, 3)),
+    "hybrid": HybridMechanism(epsilon=6.0, bounds=(-3, 3)),
+}
+
+
+@pytest.mark.parametrize("name", MECHANISMS)
+def test_density_under_other_mechanisms(correlated, name):
+    """Against the mean of q(z | y) over very many records; noise for integers is added to the nearest one."""
+    (model, X), mechanism = correlated, MECHANISMS[name]
+    Z = mechanism.privatize(np.floor(X + 0.5) if mechanism.is_discrete else X, random_state=2)
+    releases, start, log_weights, theta = seen_through(model, mechanism, Z)
+    records = mixture_sample(model._kernel(), start, np.exp(log_weights), theta, 300_000, 2, np.random.default_rng(1))
+    rows = np.arange(0, 200, 8)
+    q = [mechanism_density(mechanism, Z, row, records[:, 0]) for row in rows]
+    exact, of_exact = np.mean(q, axis=1), np.std(q, axis=1) / 300_000**0.5
+    error = np.exp(by_records.mean_by_records(releases, start, log_weights, theta)(rows)) / exact - 1.0
+    is_known = of_exact < 0.05 * exact
+    assert is_known.sum() > 10
+    assert abs(error[is_known].mean()) < 0.03 + 5.0 * error[is_known].std() / np.sqrt(is_known.sum())
+    assert np.sqrt(np.mean(error[is_known] ** 2)) < 0.2
+
+
+def mechanism_density(mechanism, Z, row, records):
+    """q(z | y) of one release for each of these records."""
+    one, records = mechanism, np.floor(records + 0.5) if mechanism.is_discrete else records
+    if not mechanism.has_one_law:
+        one = clone(mechanism).set_params(scale=mechanism.scale[row])
+    return np.exp(one.log_density(np.broadcast_to(Z[row], records.shape), records))
+
+
 @pytest.fixture(scope="module")
 def on_interval():
     X = np.random.default_rng(0).beta(2.0, 5.0, (150, 1))
@@ -104,3 +149,32 @@ def test_density_of_records_on_an_interval(on_interval, scale):
     error -= [np.log(np.mean(density * stats.laplace.pdf(z, y, scale))) for z in Z[:, 0]]
     assert abs(error.mean()) < 0.02 + 5.0 * error.std() / np.sqrt(len(error))
     assert np.sqrt(np.mean(error**2)) < 0.15
+
+
+def test_density_of_records_at_the_ends():
+    """Half of the records are 0 or 1, where beta densities have no bound: against all predictive records' mean."""
+    rng = np.random.default_rng(0)
+    X = np.where(rng.random((200, 1)) < 0.5, rng.integers(0, 2, (200, 1)), rng.beta(2.0, 5.0, (200, 1)))
+    mechanism = LaplaceMechanism(scale=0.01, bounds=(0, 1))
+    model = fitted(mechanism, "beta", X)
+    Z = mechanism.privatize(X, random_state=2)
+    releases, start, log_weights, theta = seen_through(model, mechanism, Z)
+    error = by_records.mean_by_records(releases, start, log_weights, theta)(np.arange(200))
+    y = mixture_sample(model._kernel(), start, np.exp(log_weights), theta, 300_000, 1, rng)[:, 0, 0]
+    error -= [np.log(np.mean(stats.laplace.pdf(z, y, 0.01))) for z in Z[:, 0]]
+    assert abs(error.mean()) < 0.02 + 5.0 * error.std() / np.sqrt(200)
+    assert np.sqrt(np.mean(error**2)) < 0.15
+
+
+@pytest.mark.parametrize("scale", [0.3, 0.05])
+def test_density_of_categories_under_noise(scale):
+    """Catches probabilities that are taken for densities."""
+    X = np.random.default_rng(0).integers(0, 4, (200, 1)).astype(float)
+    mechanism = GaussianMechanism(scale=scale, bounds=(0, 3))
+    model = fitted(mechanism, CategoricalKernel(4), X)
+    Z = mechanism.privatize(X, random_state=2)
+    releases, start, log_weights, theta = seen_through(model, mechanism, Z)
+    shares = np.exp(log_weights) @ theta[:, :4] / 40.0
+    exact = np.log(stats.norm.pdf(Z, np.arange(4), scale) @ shares)
+    error = by_records.mean_by_records(releases, start, log_weights, theta)(np.arange(200)) - exact
+    assert np.max(np.abs(error)) < 5.0 * np.sqrt(np.max(1.0 / shares) / by_records.N_PREDICTIVE)

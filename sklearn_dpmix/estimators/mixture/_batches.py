@@ -40,9 +40,10 @@ def summary_of(Z, mechanism, before=None):
         Z._check_same_mechanism(mechanism)
         return deepcopy(Z) if before is None else summary.merge(Z)
     if kind is from_dask:
-        return summary.merge(from_dask(Z, mechanism, summary.width))
-    for batch in [Z] if kind is None else kind(Z):
-        summary.update(batch)
+        summary = summary.merge(from_dask(Z, mechanism, summary.width))
+    else:
+        for batch in [Z] if kind is None else kind(Z):
+            summary.update(batch)
     if not summary.n_records:
         raise ValueError(f"Z holds no records: it is an empty {type(Z).__name__}, or of parts without rows")
     return summary
@@ -68,7 +69,7 @@ def check_takes_summaries(who, kernel, mixing, sampler):
     if not sampler.takes_summaries:
         raise ValueError(
             f"{who}, but the sampler is {sampler.label} (under mixing={mixing!r}), which needs all records at once: "
-            f'{INSTEAD}, and sampler="mixing_measure"'
+            f'{INSTEAD}, sampler="mixing_measure", and a mixing that this takes'
         )
 
 
@@ -108,13 +109,17 @@ def from_files(paths):
 
 def from_dataset(data):
     """Batches of an Arrow dataset, or of a scanner of one (which may choose the column)."""
-    if not hasattr(data, "get_fragments"):
+    try:
+        fragments = list(data.get_fragments())
+    except (AttributeError, ValueError):  # a scanner, or a dataset that is filtered
         return data.to_batches()
-    fragments = list(data.get_fragments())
+    first = fragments[0].physical_schema.names if fragments else []
     for one in fragments:
-        names, first = one.physical_schema.names, fragments[0].physical_schema.names
-        if names != first:
-            raise ValueError(f"{file_of(one)} has columns {names}, but {file_of(fragments[0])} has {first}")
+        if data.schema.names == first != one.physical_schema.names:
+            raise ValueError(
+                f"{file_of(one)} has columns {one.physical_schema.names}, but {file_of(fragments[0])} has {first}: "
+                "choose one by dataset(paths).scanner(columns=[name])"
+            )
     return chain.from_iterable(batches_of(one, data.schema) for one in fragments)
 
 
@@ -122,7 +127,7 @@ def batches_of(fragment, schema):
     """Batches of one file of a dataset, whose errors name the file."""
     try:
         yield from fragment.to_batches(schema=schema)
-    except ValueError as error:  # Arrow's are such
+    except (ValueError, TypeError, NotImplementedError) as error:  # Arrow's are such
         raise ValueError(f"{file_of(fragment)}: {error}") from error
 
 
@@ -142,6 +147,7 @@ def from_dask(data, mechanism, width):
     if n_columns != 1:
         raise ValueError(f"a summary takes one feature for now, as a column, but Z has {n_columns or 'no'} columns")
     name = data.columns[0] if hasattr(data, "columns") else None
+    name = name if isinstance(name, str) else None
     parts = [delayed(_of_part)(part, k, name, mechanism, width) for k, part in enumerate(getattr(parts, "flat", parts))]
     while len(parts) > 1:
         parts = [delayed(_merged)(parts[first : first + FAN_IN]) for first in range(0, len(parts), FAN_IN)]

@@ -225,8 +225,8 @@ def start_user_model(model, release, n_records, rng):
     value, theta, records, judged = best
     if release.needs_possible_start and value == -np.inf:
         raise ValueError(
-            "no records that were tried to start from can have led to this release, whose noise is bounded: give the "
-            "model a theta_init under which it is likelier, and check the mechanism and the release"
+            "no records that were tried to start from can have led to this release, its density is 0: give the model a "
+            "theta_init under which it is likelier, and check the mechanism and the release"
         )
     return UserState(theta.copy(), records, judged, np.zeros(1, dtype=np.int64), np.zeros(N_COUNTERS))
 
