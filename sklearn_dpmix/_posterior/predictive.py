@@ -76,10 +76,10 @@ def atoms_of_releases(draws, channel, chosen):
     return start, log_weights, theta
 
 
-def release_log_density(draws, releases, one_law=False):
+def release_log_density(draws, releases, one_law=False, repeats=False):
     """(n,) logs of the predictive density of releases: the mean of g(z) over draws.
 
-    ``one_law`` says that the noise is the same for all releases, and continuous.
+    ``one_law`` says that the noise is the same for all releases, ``repeats`` that many of them are likely to be equal.
     """
     Z, channel, kernel, has_marginal = releases[:4]
     chosen = draws.every(N_SCORED if has_marginal else N_DRAWS)
@@ -95,7 +95,10 @@ def release_log_density(draws, releases, one_law=False):
         chunks = in_chunks(lambda rows: score(np.arange(rows.start, rows.stop)), len(Z), size, releases.n_jobs)
         return np.concatenate(chunks)
 
-    if one_law and has_marginal and Z.shape[1] == 1:
+    if one_law and repeats:
+        different, of = np.unique(Z, axis=0, return_inverse=True)
+        values = log_density(different)[of.ravel()]
+    elif one_law and has_marginal and Z.shape[1] == 1:
         values = log_density_at(Z[:, 0], lambda z: log_density(z[:, None]), moments_of_atoms(kernel, theta))
     else:
         values = log_density(Z)

@@ -21,6 +21,7 @@ FORMAT, VERSION = "sklearn_dpmix summary", 1
 MOST_CELLS = 2**12  # with records in them, where no width is asked for
 MOST_OF_WIDTH = 2**18  # where one is
 WIDEST = 2.0**-7  # of the noise's scale: no wider cells to begin with, however far apart the bounds are
+MOST_RECORDS = 2**53
 LARGEST = 1e150  # squares of larger numbers overflow
 
 
@@ -209,6 +210,8 @@ class ReleaseSummary:
             )
         column = self._same_column(other._column, "the other summary")
         sums = self._sums.joined(other._sums)
+        if sums.n >= MOST_RECORDS:
+            raise ValueError(f"both summaries have {sums.n} records, and a summary holds fewer than 2**53")
         if sums.n <= FEW:
             self._hold(sums, np.sort(np.append(self._records, other._records)), self._cells)
         else:

@@ -35,7 +35,7 @@ class BinomialLikelihood(EstimatedChannel):
     @compiled
     def log_channel(self, Z, i, j, y):
         u = min(max((y - self.low[j]) / self.width[j], 0.0), 1.0)
-        z, q, slope = Z[i, j], self.q_lo[i], self.slope[i]
+        z, q, slope = Z[i, j], self.q_lo[i * self.each], self.slope[i * self.each]
         success, failure = log(q + slope * u), log(q + slope * (1.0 - u))
         return self.log_ways[int(z)] + z * success + (self.n_trials - z) * failure
 
@@ -211,9 +211,10 @@ class BinomialMechanism(OwnDraws, RecordLosses, CellChannel, BinomialLikelihood)
 
     def _lower(self, *, n_records, n_features, kernel=None, **context):
         m, (lo, hi) = self._n_trials(), self.bounds_for(n_features).T
-        rate, q, slope = (column[:, 0] for column in self._rates(n_records, n_features))
+        n, each = self._number_of_losses(n_records)
+        rate, q, slope = (column[:, 0] for column in self._rates(n, n_features))
         fields = {"low": lo, "width": hi - lo, "q_lo": q, "slope": slope, "n_trials": float(m)}
-        fields["log_ways"] = self._log_ways()
+        fields |= {"log_ways": self._log_ways(), "each": each}
         if kernel is not None and "binomial" not in kernel.tilts:
             return lower(BinomialLikelihood, fields)
         if n_features != 1:
@@ -233,11 +234,11 @@ class BinomialMechanism(OwnDraws, RecordLosses, CellChannel, BinomialLikelihood)
 
     @compiled
     def weight(self, Z, i, c):
-        return self.table[(int(self.first_row[i]) + int(Z[i, 0])) * (self.last_cell + 1) + c]
+        return self.table[(int(self.first_row[i * self.each]) + int(Z[i, 0])) * (self.last_cell + 1) + c]
 
     @compiled
     def log_scale(self, Z, i):
-        return self.log_ways[int(Z[i, 0])] + self.log_top[i]
+        return self.log_ways[int(Z[i, 0])] + self.log_top[i * self.each]
 
     @compiled
     def log_mass(self, kernel, theta, k, c):

@@ -136,7 +136,8 @@ class DiscreteGaussianMechanism(IntegerMechanism, GaussianCalibrated):
     @staticmethod
     def log_sum(scale: ArrayLike) -> Floats:
         """log Σ exp(-e²/(2σ²))."""
-        return np.reshape([log_theta(one) for one in np.ravel(scale).tolist()], np.shape(scale))
+        distinct, of = np.unique(scale, return_inverse=True)
+        return np.reshape(np.array([log_theta(one) for one in distinct.tolist()])[of], np.shape(scale))
 
     @staticmethod
     def _noise_moments(scale):

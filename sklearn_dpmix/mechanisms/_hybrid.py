@@ -246,7 +246,8 @@ class HybridMechanism(PiecewiseMechanism):
     # --- compiled ----------------------------------------------------------------------------------------------------
 
     def _fields(self, n_records, n_features):
-        epsilon, a, h = self._columns(n_records, n_features)
+        n, _ = self._number_of_losses(n_records)
+        epsilon, a, h = (column[:, 0] for column in self._windows(n, n_features))
         share = self._share(epsilon)
         with np.errstate(divide="ignore"):
             log_outside = np.log(share) - np.log(2.0 * h + 2.0 * a * np.exp(-epsilon)) - epsilon

@@ -32,6 +32,12 @@ class RecordLosses:
             )
         return np.broadcast_to(epsilon / n_features, (n_records,))
 
+    def _number_of_losses(self, n_records: int) -> tuple[int, Any]:
+        """(1 for one ε for all, else n_records; what a record's number is multiplied by to find its entry of these)."""
+        self._losses_of(n_records, 1)  # raises for another number of records
+        n = np.size(self._losses())
+        return n, np.int64(n > 1)
+
     def guarantee(self, n_features: int | None = None) -> PrivacyGuarantee:
         """Return the guarantee of one record's release, for the least protected record if each has its own ε."""
         return PrivacyGuarantee.pure(float(np.max(self._losses())))

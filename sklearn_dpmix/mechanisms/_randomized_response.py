@@ -119,15 +119,17 @@ class RandomizedResponseMechanism(OwnDraws, RecordLosses, CategoryChannel):
         return np.where(Z.T[:, None] == np.arange(self._n_categories())[:, None], keep, other)
 
     def _lower(self, *, n_records, n_features, **context):
-        keep, other = self.log_probabilities(n_records, n_features)
-        return lower(type(self), {"log_keep": keep, "log_other": other, "top": self._n_categories() - 1.0})
+        n, each = self._number_of_losses(n_records)
+        keep, other = self.log_probabilities(n, n_features)
+        fields = {"log_keep": keep, "log_other": other, "each": each, "top": self._n_categories() - 1.0}
+        return lower(type(self), fields)
 
     # --- compiled: a category c stands for the records in (c - ½, c + ½) ---------------------------------------------
 
     @compiled
     def log_channel(self, Z, i, j, y):
         c = floor(min(max(y, 0.0), self.top) + 0.5)
-        return self.log_keep[i] if c == Z[i, j] else self.log_other[i]
+        return self.log_keep[i * self.each] if c == Z[i, j] else self.log_other[i * self.each]
 
     @compiled
     def n_pieces(self):
@@ -139,10 +141,10 @@ class RandomizedResponseMechanism(OwnDraws, RecordLosses, CategoryChannel):
         z = Z[i, j]
         lo, hi = z - 0.5 if z > 0.0 else -inf, z + 0.5 if z < self.top else inf
         if p == 0:
-            return -inf, lo, 0.0, self.log_other[i], 0.0, 0.0
+            return -inf, lo, 0.0, self.log_other[i * self.each], 0.0, 0.0
         if p == 1:
-            return lo, hi, 0.0, self.log_keep[i], 0.0, 0.0
-        return hi, inf, 0.0, self.log_other[i], 0.0, 0.0
+            return lo, hi, 0.0, self.log_keep[i * self.each], 0.0, 0.0
+        return hi, inf, 0.0, self.log_other[i * self.each], 0.0, 0.0
 
 
 def integer_odds(epsilon, n_values, n_inside=1):

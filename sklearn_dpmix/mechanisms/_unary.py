@@ -176,14 +176,16 @@ class UnaryEncodingMechanism(OwnDraws, RecordLosses, IndirectChannel):
     # --- compiled ----------------------------------------------------------------------------------------------------
 
     def _lower(self, *, n_records, n_features, **context):
-        own, other = (one[:, 0] for one in self._log_odds(n_records, n_features))
+        n, each = self._number_of_losses(n_records)
+        own, other = (one[:, 0] for one in self._log_odds(n, n_features))
         flat = np.logaddexp(0.0, other) - np.logaddexp(0.0, own)
-        fields = {"size": self._n_categories(), "n_bits": n_features * self._n_categories()}
+        fields = {"size": self._n_categories(), "n_bits": n_features * self._n_categories(), "each": each}
         return lower(type(self), fields | {"log_one": flat + own - other, "log_zero": flat})
 
     @compiled
     def log_category(self, Z, i, j, c):
-        log_own = self.log_one[i] if Z[i, self.size * j + c] > 0.5 else self.log_zero[i]
+        at = i * self.each
+        log_own = self.log_one[at] if Z[i, self.size * j + c] > 0.5 else self.log_zero[at]
         return Z[i, self.n_bits + j] + log_own
 
 

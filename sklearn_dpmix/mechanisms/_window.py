@@ -281,18 +281,15 @@ class WindowChannel(OwnDraws, RecordLosses, EstimatedChannel):
 
     def _fields(self, n_records, n_features):
         """What is known of windows; of that of record i in entry ``i * each``, of one for all or of n."""
-        epsilon, a, h = self._columns(n_records, n_features)
+        n, each = self._number_of_losses(n_records)
+        epsilon, a, h = (column[:, 0] for column in self._windows(n, n_features))
         middle, half = self._middles(n_features)
         lo, hi = self.bounds_for(n_features).T
         log_outside = -np.log(2.0 * h + 2.0 * a * np.exp(-epsilon)) - epsilon
         fields = {"low": lo, "high": hi, "middle": middle, "half": half, "log_half": np.log(half)}
         fields |= {"shrink": 1.0 / a, "narrow": h / a, "loss": epsilon, "gain": np.expm1(epsilon)}
         fields |= {"log_outside": log_outside, "narrowest": float(np.min(h / a))}
-        return fields | {"each": np.int64(len(epsilon) > 1)}
-
-    def _columns(self, n_records, n_features):
-        """(ε, a, h) of a feature, each of shape (1,) or (n_records,)."""
-        return (column[: np.size(self.epsilon), 0] for column in self._windows(n_records, n_features))
+        return fields | {"each": each}
 
     @compiled
     def window(self, Z, i, j):

@@ -119,6 +119,19 @@ def test_a_file_unlike_the_others_is_named(tmp_path, second, words):
         model().fit(tmp_path)
 
 
+def test_a_data_set_that_was_filtered_or_told_its_columns_is_read(tmp_path):
+    pa, parquet = pytest.importorskip("pyarrow"), pytest.importorskip("pyarrow.parquet")
+    datasets, Z = pytest.importorskip("pyarrow.dataset"), release(90)
+    parquet.write_table(pa.table({"age": Z[:, 0]}), tmp_path / "part0.parquet")
+    kept = datasets.dataset(tmp_path).filter(datasets.field("age") > 0.0)
+    assert summary_of(kept, LAPLACE).n_records == np.sum(Z > 0.0)
+    parquet.write_table(pa.table({"height": [1.0], "age": [2.0]}), tmp_path / "part1.parquet")
+    told = datasets.dataset(tmp_path, schema=pa.schema([("age", pa.float64())]))
+    with pytest.raises(ValueError, match=r"part1.parquet has columns .*scanner\(columns=\[name\]\)"):
+        summary_of(told, LAPLACE)
+    assert summary_of(told.scanner(columns=["age"]), LAPLACE).n_records == 91
+
+
 class Batches:
     def __iter__(self):
         return iter([release(90)])
@@ -185,6 +198,8 @@ def test_dask_frames():
         odd = frames.from_delayed(parts, meta={"age": float}, verify_meta=False)
         with pytest.raises(ValueError, match="part 1 has column 'height', but the frame has 'age'"):
             model().fit(odd)
+        unnamed = frames.from_pandas(pd.DataFrame(Z), npartitions=2)
+        assert summary_of(unnamed, LAPLACE).n_records == 600
         with pytest.raises(TypeError, match="Z is a Bag of Dask"):
             model().fit(pytest.importorskip("dask.bag").from_sequence([1.0]))
     assert not differ(summary, ReleaseSummary(LAPLACE).update(Z))

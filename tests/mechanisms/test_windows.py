@@ -16,7 +16,14 @@ from window_twins import ForgetsClamping
 from sklearn_dpmix import PrivateDPMixture
 from sklearn_dpmix._releases.release import Release
 from sklearn_dpmix.kernels import BetaKernel, NormalKernel, TruncatedNormalKernel
-from sklearn_dpmix.mechanisms import HybridMechanism, PiecewiseMechanism, SquareWaveMechanism
+from sklearn_dpmix.mechanisms import (
+    BinomialMechanism,
+    HybridMechanism,
+    PiecewiseMechanism,
+    RandomizedResponseMechanism,
+    SquareWaveMechanism,
+    UnaryEncodingMechanism,
+)
 from sklearn_dpmix.mechanisms._randomized_response import CELLS, integer_odds
 
 ALPHA = 1e-6
@@ -137,11 +144,22 @@ def test_each_record_may_have_its_own_epsilon(kind):
     assert np.all(np.abs(released - 0.5) <= [[law(kind, one, 0.5, (0, 1))[3] - 0.5] for one in epsilon])
 
 
-@pytest.mark.parametrize("kind", [SquareWaveMechanism, PiecewiseMechanism, HybridMechanism])
-def test_one_epsilon_is_kept_once(kind):
+@pytest.mark.parametrize(
+    "mechanism",
+    [
+        *(kind(epsilon=2.0, bounds=(0, 1)) for kind in (SquareWaveMechanism, PiecewiseMechanism, HybridMechanism)),
+        RandomizedResponseMechanism(epsilon=1.0, n_categories=3),
+        UnaryEncodingMechanism(epsilon=1.0, n_categories=3),
+        BinomialMechanism(epsilon=1.0, n_trials=3),
+    ],
+    ids=repr,
+)
+def test_one_epsilon_is_kept_once(mechanism):
     """Catches fields of one number a record, which a summary of a billion would need 50 GB for."""
-    channel = kind(epsilon=2.0, bounds=(0, 1))._lower(n_records=10**12, n_features=1)
-    assert max(np.size(getattr(channel, name)) for name in channel._fields) == 1
+    few, many = (mechanism._lower(n_records=n, n_features=1, kernel=BetaKernel()) for n in (1, 10**12))
+    assert [np.size(getattr(few, name)) for name in few._fields] == [
+        np.size(getattr(many, name)) for name in few._fields
+    ]
 
 
 def test_the_piecewise_release_is_unbiased():

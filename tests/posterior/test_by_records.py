@@ -6,7 +6,7 @@ from scipy import stats
 from sklearn.base import clone
 
 from sklearn_dpmix import PrivateDPMixture
-from sklearn_dpmix._posterior import by_records
+from sklearn_dpmix._posterior import by_records, predictive
 from sklearn_dpmix._posterior.cluster import Clustering
 from sklearn_dpmix._posterior.mixture import mixture_sample
 from sklearn_dpmix.kernels import CategoricalKernel
@@ -16,6 +16,7 @@ from sklearn_dpmix.mechanisms import (
     GaussianMechanism,
     HybridMechanism,
     LaplaceMechanism,
+    RandomizedResponseMechanism,
     SquareWaveMechanism,
 )
 
@@ -178,3 +179,16 @@ def test_density_of_categories_under_noise(scale):
     exact = np.log(stats.norm.pdf(Z, np.arange(4), scale) @ shares)
     error = by_records.mean_by_records(releases, start, log_weights, theta)(np.arange(200)) - exact
     assert np.max(np.abs(error)) < 5.0 * np.sqrt(np.max(1.0 / shares) / by_records.N_PREDICTIVE)
+
+
+def test_equal_releases_are_scored_once(monkeypatch):
+    """Answers and integers are few, however many records there are."""
+    X = np.random.default_rng(0).integers(0, 3, (300, 2)).astype(float)
+    mechanism = RandomizedResponseMechanism(epsilon=2.0, n_categories=3)
+    model = fitted(mechanism, CategoricalKernel(3), X)
+    one_by_one = np.mean([model.score_release(z[None]) for z in model._release_[:20]])
+    rows = []
+    real = predictive.mean_marginal
+    monkeypatch.setattr(predictive, "mean_marginal", lambda *args: rows.extend(args[-1]) or real(*args))
+    assert model.score_release(model._release_[:20]) == pytest.approx(one_by_one)
+    assert len(rows) == len(np.unique(model._release_[:20], axis=0)) < 20

@@ -248,7 +248,7 @@ class OwnBitForgotten(UnaryEncodingMechanism):
 
     @compiled
     def log_category(self, Z, i, j, c):
-        return Z[i, self.n_bits + j] + max(self.log_one[i] * Z[i, self.size * j + c], 0.0)
+        return Z[i, self.n_bits + j] + max(self.log_one[i * self.each] * Z[i, self.size * j + c], 0.0)
 
 
 class BitsInReverse(UnaryEncodingMechanism):

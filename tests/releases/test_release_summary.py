@@ -202,8 +202,13 @@ def test_other_mechanisms_are_refused():
         summary.merge(ReleaseSummary(LAPLACE, width=0.5))
     with pytest.raises(ValueError, match="this summary itself"):
         summary.merge(summary)
+    many = ReleaseSummary(LAPLACE).update(release(200))
+    for _ in range(45):
+        many.merge(deepcopy(many))
+    with pytest.raises(ValueError, match=r"a summary holds fewer than 2\*\*53"):
+        many.merge(deepcopy(many))
     assert summary.n_records == 200
-    fitted = model().fit(summary)
+    fitted = model(LaplaceMechanism(epsilon=10.0, bounds=(-10, 10))).fit(summary)  # which set_params changes
     with pytest.raises(ValueError, match="this summary was built from releases of"):
         fitted.set_params(mechanism__epsilon=3.0).partial_fit(release(3))
     assert fitted.summary_.n_records == 200

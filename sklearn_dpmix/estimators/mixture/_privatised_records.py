@@ -180,8 +180,9 @@ class PrivatisedRecordsMixin:
         """
         releases, mechanism = self._new_releases(Z, epsilon)
         by_scale = self._of_each_scale(releases)
-        one_law = mechanism is None or len(by_scale) > 1 or (mechanism.has_one_law and not mechanism.is_discrete)
-        found = [release_log_density(self._draws_, part, one_law) for _, part in by_scale]
+        one_law = mechanism is None or len(by_scale) > 1 or mechanism.has_one_law
+        repeats = mechanism is not None and (mechanism.is_discrete or mechanism.n_answers is not None)
+        found = [release_log_density(self._draws_, part, one_law, repeats) for _, part in by_scale]
         return float(np.mean(np.concatenate(found)))
 
     def _of_each_scale(self, releases):
