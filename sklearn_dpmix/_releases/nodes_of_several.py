@@ -7,6 +7,7 @@ of their own, of fewer dimensions and so of fewer moments.
 """
 
 from functools import cache
+from math import comb
 
 import numpy as np
 from threadpoolctl import threadpool_limits
@@ -15,6 +16,7 @@ from .nodes import Nodes, cell_edges
 
 DEGREES = {1: 15, 2: 9, 3: 5}  # of the moments that are kept, by the number of features that vary in a box
 LEAST_DEGREE = 4  # of more features
+AT_ONCE = 2**14  # records of a box whose moments are held at a time, unless there are as many moments
 TOLERANCE = 1e-13  # relative, of a singular value that is taken for zero
 LEAST_CHANGE = 1e-9  # relative, of a weight that a change may make vanish
 
@@ -55,10 +57,16 @@ def compress_boxes(records, box, weights=None):
 
     The records' own ``weights`` are 1 unless they are given.
     """
+    n_features = records.shape[1]
+    most = max(AT_ONCE, 4 * comb(n_features + degree_of(n_features), n_features))
     order = np.argsort(box.ravel(), kind="stable")
     weights = np.ones(len(records)) if weights is None else weights.copy()
     with threadpool_limits(limits=1):  # matrices are so small that threads would only wait for each other
         for rows in np.split(order, np.flatnonzero(np.diff(box.ravel()[order])) + 1):
+            while len(rows) > most:  # a part that varies in fewer features keeps at least as many of their moments
+                for part in np.array_split(rows, -(-len(rows) // most)):
+                    weights[part] = reduced(moments(records[part]), weights[part])
+                rows = rows[weights[rows] > 0.0]
             weights[rows] = reduced(moments(records[rows]), weights[rows])
     kept = np.flatnonzero(weights > 0.0)
     return kept, weights[kept]
@@ -77,11 +85,15 @@ def moments(places):
     varies = high > low
     n, low, high = int(varies.sum()), low[varies], high[varies]
     angle = np.arccos(np.clip(2.0 * (places[:, varies] - low) / (high - low) - 1.0, -1.0, 1.0))
-    degree, values = DEGREES.get(n, LEAST_DEGREE), np.ones((len(places), 1))
+    degree, values = degree_of(n), np.ones((len(places), 1))
     powers = powers_up_to(degree, n)
     for j in range(n):
         values = values * np.cos(np.outer(angle[:, j], [power[j] for power in powers]))
     return values
+
+
+def degree_of(n_features):
+    return DEGREES.get(n_features, LEAST_DEGREE)
 
 
 @cache

@@ -1,5 +1,6 @@
 """Nodes that stand for records of several features, and tables whose factors are filled one by one."""
 
+import tracemalloc
 from math import exp, log
 
 import numpy as np
@@ -9,8 +10,9 @@ from statistical import Disagreement, assert_means_agree
 
 from sklearn_dpmix import PrivateDPMixture
 from sklearn_dpmix._releases import nodes as of_line
+from sklearn_dpmix._releases import nodes_of_several
 from sklearn_dpmix._releases.nodes import Nodes, cell_edges, compress
-from sklearn_dpmix._releases.nodes_of_several import compress_records
+from sklearn_dpmix._releases.nodes_of_several import compress_boxes, compress_records, moments
 from sklearn_dpmix.kernels import NormalKernel
 from sklearn_dpmix.mechanisms import GaussianMechanism, LaplaceMechanism
 from sklearn_dpmix.mixings import DirichletProcess
@@ -237,3 +239,24 @@ def test_no_record_is_lost_far_from_zero():
         found = compress(Nodes(places, weights * 1.0), cell_edges(z[0], z[-1], z[0], z[-1], width))
         assert found.weights.sum() == pytest.approx(20_000, abs=1e-6)
         assert found.weights @ (found.places - 1e9) == pytest.approx((z - 1e9).sum(), abs=1e-3)
+
+
+def test_boxes_of_many_records_go_in_parts(monkeypatch):
+    """A part of a box in which one feature does not vary keeps the moments of both, too."""
+    monkeypatch.setattr(nodes_of_several, "AT_ONCE", 300)
+    rng = np.random.default_rng(0)
+    records = rng.normal(size=(5000, 2))
+    records[:2000, 1] = 0.5
+    kept, weights = compress_boxes(records, np.zeros(5000))
+    values = moments(records)
+    assert len(kept) <= values.shape[1]
+    np.testing.assert_allclose(weights @ values[kept], values.sum(axis=0), atol=1e-9 * 5000)
+
+
+def test_memory_does_not_grow_with_moments():
+    records = np.random.default_rng(0).normal(size=(100_000, 2))
+    tracemalloc.start()
+    compress_boxes(records, np.zeros(100_000))
+    peak = tracemalloc.get_traced_memory()[1]
+    tracemalloc.stop()
+    assert peak < 20 * records.nbytes
