@@ -30,6 +30,7 @@ class Release:
         self.n_features = self.channel.n_features(Z.shape[1])
         self.n_records = len(Z)
         self._summary, self._is_narrowest = None, False  # whether its cells are as narrow as they may be
+        self._remembered = {}
 
     @cached_property
     def spread(self):
@@ -55,6 +56,12 @@ class Release:
             self._summary = self._summarised(wanted)
             self._is_narrowest = self._summary.cell_width > wanted
         return self._summary.nodes()
+
+    def remembered(self, key, make):
+        """What ``make`` returned for this key; the last two are kept: a layout that was tried is often the next one."""
+        if key not in self._remembered:
+            self._remembered = dict(list(self._remembered.items())[-1:]) | {key: make()}
+        return self._remembered[key]
 
     @cached_property
     def _places(self):

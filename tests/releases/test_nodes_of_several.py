@@ -13,6 +13,7 @@ from sklearn_dpmix._releases import nodes as of_line
 from sklearn_dpmix._releases import nodes_of_several
 from sklearn_dpmix._releases.nodes import Nodes, cell_edges, compress
 from sklearn_dpmix._releases.nodes_of_several import compress_boxes, compress_records, moments
+from sklearn_dpmix._releases.release import Release
 from sklearn_dpmix.kernels import NormalKernel
 from sklearn_dpmix.mechanisms import GaussianMechanism, LaplaceMechanism
 from sklearn_dpmix.mixings import DirichletProcess
@@ -260,3 +261,11 @@ def test_memory_does_not_grow_with_moments():
     peak = tracemalloc.get_traced_memory()[1]
     tracemalloc.stop()
     assert peak < 20 * records.nbytes
+
+
+def test_the_last_two_layouts_are_kept():
+    """A layout that is tried is often the next one, and takes a second for 10⁵ records."""
+    release, made = Release(two_features(10), MECHANISMS[0]), []
+    for key in (1, 2, 1, 2, 3, 2, 1):
+        assert release.remembered(key, lambda made_for=key: made.append(made_for) or made_for) == key
+    assert made == [1, 2, 3, 1]

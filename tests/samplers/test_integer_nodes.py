@@ -333,7 +333,7 @@ def test_summary_under_wide_gaussian_noise():
         for what in (Z, ReleaseSummary(mechanism).update(Z))
     )
     np.testing.assert_allclose(of_summary, of_records, rtol=1e-6)
-    with pytest.raises(ValueError, match="a summary takes releases of single records under additive noise"):
+    with pytest.raises(ValueError, match="a summary keeps no integers apart"):
         ReleaseSummary(DiscreteGaussianMechanism(scale=2.0, bounds=(0, 400)))
 
 
@@ -349,5 +349,5 @@ def test_it_is_the_default(tmp_path):
     longer = PrivateDPMixture(mechanism, **parameters | {"n_draws": 40}, warm_start=True, checkpoint=tmp_path / "run")
     longer = longer.fit(Z).set_params(n_draws=100, n_jobs=2).fit(Z)
     np.testing.assert_array_equal(longer._draws_.flat.theta, model._draws_.flat.theta)
-    with pytest.raises(ValueError, match="a summary takes releases of single records under additive noise"):
+    with pytest.raises(ValueError, match="a summary keeps no integers apart"):
         ReleaseSummary(mechanism)

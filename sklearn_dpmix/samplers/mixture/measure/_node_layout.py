@@ -1,5 +1,6 @@
 """Nodes for a release, and how many moves over them a sweep of the trial run has."""
 
+from functools import partial
 from math import inf, sqrt
 from typing import Any
 
@@ -287,7 +288,8 @@ def nodes_of_several(release: Any, chart: Any, width: float) -> Any:
     z = mechanism.folded(release.Z)
     if n > FEW and not mechanism.releases_records:
         spacing = np.array([mechanism.node_spacing(sd) for sd in chart.narrowest()])
-        places, weights = compress_records(z, width / spacing[0] * spacing, mechanism.kinks(z.shape[1]))
+        parts = z, width / spacing[0] * spacing, mechanism.kinks(z.shape[1])
+        places, weights = release.remembered(tuple(parts[1].tolist()), partial(compress_records, *parts))
         if len(weights) < FEWER * n:
             return np.vstack([places.T, weights])
     return np.vstack([z[np.argsort(z[:, 0], kind="stable")].T, np.ones(n)])
