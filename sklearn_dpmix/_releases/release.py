@@ -105,11 +105,14 @@ class Release:
 
     def centre(self):
         """About the median of the confidential records, by feature: (1, n_features); of many by some of them."""
-        some = self
-        if self.n_records > CHUNK and self.channel.has_one_law:
-            step = -(-self.n_records // CHUNK)
+        step, some = self._step() if self.channel.has_one_law else 1, self
+        if step > 1:
             some = Release(self.Z[::step], self.mechanism, None if self.n_all is None else self.n_all / step)
         return np.median(some.guess(), axis=0, keepdims=True)
+
+    def _step(self):
+        """From one record to the next of some, at most ``CHUNK``, that say roughly where all are."""
+        return -(-self.n_records // CHUNK)
 
     def noise_variance(self):
         """Mean variance of the noise on a feature, 0 where it is unknown."""
@@ -137,11 +140,11 @@ class Release:
         One standard error of the noise variance is added: where noise is much larger than the spread of the records,
         the difference of two nearly equal variances is too small half of the time, and a prior made from it would be
         overconfident.  The variance is kept above a thousandth of the release's own and, given bounds, below
-        (range/2)²; :func:`inside` moves the mean into them.  Bounds do not show how narrow a population is: they may
-        be generous.  Of releases that pile up above a threshold the variance
-        is larger and the mean lower, since the population goes on below.  Where noise has scales of its own, records
-        with less noise count for more: see :meth:`_weighed`.  Where the release does not vary (one record, constant
-        records), its own variance is taken to be the noise's, or 1 without noise.
+        (range/2)²; :func:`inside` moves the mean into them.  Bounds do not show how narrow a population is: they may be
+        generous.  Of releases that pile up above a threshold the variance is larger and the mean lower, since the
+        population goes on below.  Where noise has scales of its own, records with less noise count for more: see
+        :meth:`_weighed`.  Where the release does not vary (one record, constant records), its own variance is taken to
+        be the noise's, or 1 without noise.
 
         Raises
         ------
@@ -212,7 +215,7 @@ class Release:
 
     def _moved_nearer(self):
         """This release with its far records moved, or None if it has none."""
-        some = np.sort(self.Z[:: -(-self.n_records // CHUNK)], axis=0)
+        some = np.sort(self.Z[:: self._step()], axis=0)
         below = (LEVELS[:2] * len(some)).astype(int)
         if not below[0]:
             return None

@@ -88,6 +88,8 @@ class ReleaseSummary:
         self._hold(Sums(), np.empty(0), no_cells(self._grid(self.width)))
 
     def _hold(self, sums, records, cells):
+        if sums.n >= MOST_RECORDS:
+            raise ValueError(f"these are {sums.n} records, and a summary holds fewer than 2**53; it is unchanged")
         self._sums, self._records, self._cells, self._nodes = sums, records, cells, None
 
     def _narrow(self, width):
@@ -210,8 +212,6 @@ class ReleaseSummary:
             )
         column = self._same_column(other._column, "the other summary")
         sums = self._sums.joined(other._sums)
-        if sums.n >= MOST_RECORDS:
-            raise ValueError(f"both summaries have {sums.n} records, and a summary holds fewer than 2**53")
         if sums.n <= FEW:
             self._hold(sums, np.sort(np.append(self._records, other._records)), self._cells)
         else:
