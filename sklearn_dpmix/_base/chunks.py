@@ -5,4 +5,4 @@ CHUNK = 2**18
 
 def chunks(n):
     """Return slices of at most ``CHUNK`` of n rows."""
-    return [slice(first, first + CHUNK) for first in range(0, n, CHUNK)]
+    return [slice(first, min(first + CHUNK, n)) for first in range(0, n, CHUNK)]

@@ -1,5 +1,6 @@
 """Checks of parameters: numbers, arrays, counts, objects; and the calibration by a sensitivity."""
 
+from functools import partial
 from numbers import Real
 from typing import Any, TypeGuard
 
@@ -75,6 +76,11 @@ def check_X_y(X, y, **options):
     return _within_floats(validation.check_X_y, X, y, **options)
 
 
+def validate_data(estimator, *arrays, **options):
+    """As :func:`check_array`."""
+    return _within_floats(partial(validation.validate_data, estimator), *arrays, **options)
+
+
 class HoldsText(ValueError):
     """Text where numbers should be."""
 
@@ -104,6 +110,8 @@ def _within_floats(check, *arrays, **options):
                 f"{its_name} holds text{_where_text(table)}: pass numbers, such as those of scikit-learn's "
                 "OrdinalEncoder"
             ) from None
+        if str(error).startswith("Complex data not supported"):  # and all of them, which may be confidential
+            raise ValueError(f"Complex data not supported: {name} must hold real numbers") from None
         if ADVICE in str(error):  # to use another estimator
             raise ValueError(str(error).partition(ADVICE)[0]) from None
         what, _, values = str(error).partition("array=")  # the values may be confidential

@@ -9,6 +9,7 @@ from scipy.special import logit
 
 from .._base.choices import evenly_spaced, in_proportion
 from .._base.compiled import entry
+from .._base.distinct import distinct_rows
 from ..samplers.mixture.measure._any_noise import with_densities
 from .by_records import classify_by_records, records_around
 from .mixture import POINTS, in_chunks, log_sum_in
@@ -97,8 +98,8 @@ def choose_clustering(draws, releases, weights=None, has_answers=False):
     """
     Z, index = releases.Z, slice(None)
     if has_answers and len(Z) > CHUNK:
-        Z, index, weights = np.unique(Z, axis=0, return_inverse=True, return_counts=True)
-        releases, index = releases._replace(Z=Z), index.ravel()
+        Z, index, weights = distinct_rows(Z)
+        releases = releases._replace(Z=Z)
     n = N_RECORDS if releases.has_marginal else N_BY_RECORDS
     subset = evenly_spaced(len(Z), n) if weights is None else in_proportion(weights, n)
     candidates = [

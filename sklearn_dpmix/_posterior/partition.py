@@ -10,6 +10,7 @@ from math import inf
 
 import numpy as np
 
+from .._base.distinct import distinct_rows
 from .._base.parameters import positive_integer
 from .partition_loss import LOSSES, count_together
 from .partition_search import UNPLACED, State, search
@@ -112,7 +113,7 @@ def _rows(label_draws):
     rows = np.empty(label_draws.shape, dtype=np.int32)
     used = 0
     for t, labels in enumerate(label_draws):
-        rows[t] = np.unique(labels, return_inverse=True)[1]
+        rows[t] = distinct_rows(labels[:, None])[1]
         rows[t] += used
         used = rows[t].max() + 1
     return rows

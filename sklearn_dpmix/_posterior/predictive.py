@@ -7,6 +7,7 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from .._base.compiled import entry
+from .._base.distinct import distinct_rows
 from ..samplers.mixture._state import n_cached
 from ..samplers.mixture.measure._any_noise import with_densities
 from .by_records import N_DRAWS, mean_by_records
@@ -96,8 +97,8 @@ def release_log_density(draws, releases, one_law=False, repeats=False):
         return np.concatenate(chunks)
 
     if one_law and repeats:
-        different, of = np.unique(Z, axis=0, return_inverse=True)
-        values = log_density(different)[of.ravel()]
+        different, of, _ = distinct_rows(Z)
+        values = log_density(different)[of]
     elif one_law and has_marginal and Z.shape[1] == 1:
         values = log_density_at(Z[:, 0], lambda z: log_density(z[:, None]), moments_of_atoms(kernel, theta))
     else:

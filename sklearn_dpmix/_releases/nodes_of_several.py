@@ -12,6 +12,7 @@ from math import comb
 import numpy as np
 from threadpoolctl import threadpool_limits
 
+from .._base.distinct import distinct_rows
 from .nodes import Nodes, cell_edges
 
 DEGREES = {1: 15, 2: 9, 3: 5}  # of the moments that are kept, by the number of features that vary in a box
@@ -41,7 +42,7 @@ def compress_records(records, widths, kinks=None):
         low, high = z.min(), z.max()
         edges = cell_edges(low, high, low, high, width, () if kinks is None else kinks[j], z)
         box[:, j] = cells_of(z, edges)
-    _, box = np.unique(box, axis=0, return_inverse=True)
+    _, box, _ = distinct_rows(box)
     kept, weights = compress_boxes(records, box)
     return records[kept], weights
 

@@ -6,6 +6,7 @@ import numpy as np
 from scipy.special import ndtr, ndtri
 
 from .._base.chunks import CHUNK, chunks
+from .._base.distinct import distinct_rows
 from .._base.numeric import INV_SQRT_2PI
 from ..mechanisms import NoNoise
 from .nodes import FEW, Nodes
@@ -16,6 +17,8 @@ MOST_ROUNDS = 50  # of weights for records of unequal noise
 ODD = 0.01  # share of the records, the lowest or the highest, that may be errors or from elsewhere
 LEVELS = np.array([ODD, 0.25, 0.75, 1.0 - ODD])
 RANGES = np.array([0.05, 0.25, 0.5, 0.75, 0.95])  # quantiles between which a release is compared with its noise
+FEWEST = 10  # records whose quartiles say where most are
+MOST_NOISE = 10.0  # scales of it that a release is hardly ever away from its record
 FAR = np.array([3.0, 15.0])  # ranges of all but these, and of the middle half: for the prior, no record is farther away
 
 
@@ -89,7 +92,7 @@ class Release:
 
     def count_different(self):
         """Number of different releases."""
-        return len(np.unique(self.encoded(), axis=0))
+        return len(distinct_rows(self.encoded())[0])
 
     def narrowest(self):
         """Width of the narrowest cells for which :meth:`nodes` are as good as the records."""
@@ -209,18 +212,19 @@ class Release:
         heavy tail one of components that are wider than most of the records.  Too narrow a guess does no harm: the
         prior of a component's standard deviation falls slowly towards large ones.
         """
-        is_open = self._known_moments() is None and self.bounds() is None and self.channel.has_one_law
-        moved = self._moved_nearer() if is_open else None
+        is_open = self._known_moments() is None and self.bounds() is None
+        moved = self._moved_nearer() if is_open and self.n_records >= FEWEST else None
         return self.moments() if moved is None else moved.moments()
 
     def _moved_nearer(self):
         """This release with its far records moved, or None if it has none."""
         some = np.sort(self.Z[:: self._step()], axis=0)
-        below = (LEVELS[:2] * len(some)).astype(int)
-        if not below[0]:
-            return None
+        below = np.maximum(LEVELS[:2] * len(some), 1.0).astype(int)
         low, high = reach_of(some[[*below, *(len(some) - 1 - below[::-1])]])
-        if all(np.all((rows >= low) & (rows <= high)) for rows in self._parts()):
+        if not self.channel.has_one_law:  # those with more noise of their own may be farther out
+            room = MOST_NOISE * self.noise_scale()
+            low, high = low - room, high + room
+        elif all(np.all((rows >= low) & (rows <= high)) for rows in self._parts()):
             return None
         return Release(np.clip(self.Z, low, high), self.mechanism, self.n_all)
 

@@ -52,9 +52,8 @@ class SummarisedRelease(Release):
     def _moved_nearer(self):
         places, weights = self._summary.nodes()
         n, up_to = self.n_records, np.cumsum(weights)
-        if LEVELS[0] * n < 1.0:
-            return None
-        below, above = np.searchsorted(up_to, LEVELS[:2] * n, "right"), np.searchsorted(up_to, LEVELS[2:] * n)
+        out = np.maximum(LEVELS[:2] * n, 1.0)
+        below, above = np.searchsorted(up_to, out, "right"), np.searchsorted(up_to, n - out[::-1])
         low, high = reach_of(places[[*below, *above]])
         if self._summary._sums.least >= low and self._summary._sums.largest <= high:
             return None

@@ -44,10 +44,10 @@ class NormalKernel(Kernel):
         prior has v, the variance of the release minus that of the noise: scale = v·(shape-1)/(1+1/mean_precision).  One
         standard error of the noise's sample variance is added to v, so that the prior is wide if the noise hides how
         wide the records are; v is kept below (range/2)² of the bounds, if there are any, and above a thousandth of the
-        release's own variance; under mechanisms other than additive noise and windows also above (range/20)².  Without
-        bounds, records more than fifteen interquartile ranges beyond the quartiles are moved to that distance.  The
-        default uses the data twice, once for the prior (empirical Bayes).  The two parameters that are set in this way
-        vary by O(n^-1/2), which matters for few records or much noise.  Pass numbers for a prior of your own.
+        release's own variance.  Without bounds, records farther than fifteen interquartile ranges beyond the quartiles,
+        or than three times the range of the middle 98 % beyond it, are moved to the nearer of the two (from ten records
+        on).  The default uses the data twice, once for the prior (empirical Bayes).  The two parameters that are set in
+        this way vary by O(n^-1/2), which matters for few records or much noise.  Pass numbers for a prior of your own.
         ``scale=None`` needs ``shape > 1``.
 
     References

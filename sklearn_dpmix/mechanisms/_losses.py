@@ -1,5 +1,6 @@
 """Channels whose records each have a privacy loss and spend it evenly on their features."""
 
+from collections.abc import Callable
 from typing import Any
 
 import numpy as np
@@ -13,6 +14,7 @@ class RecordLosses:
     """Part of a channel with the parameter ``epsilon``: one number, or an array of one per record."""
 
     epsilon: ArrayLike | None
+    check: Callable[[int | None], None]
 
     @property
     def has_one_law(self) -> bool:
@@ -40,4 +42,5 @@ class RecordLosses:
 
     def guarantee(self, n_features: int | None = None) -> PrivacyGuarantee:
         """Return the guarantee of one record's release, for the least protected record if each has its own ε."""
+        self.check(n_features)
         return PrivacyGuarantee.pure(float(np.max(self._losses())))

@@ -121,8 +121,9 @@ class SmoothSensitivityMechanism(StatisticNoise):
     def guarantee(self, n_features: int | None = None) -> PrivacyGuarantee:
         """Return the guarantee of one release, after its numerical verification.
 
-        It holds for a query whose ``smooth_sensitivity`` is correct, and does not cover publishing the scale of the
-        noise.  ``rho`` is infinite if δ is not 0: there is no zero-concentrated privacy if tails differ in scale.
+        It holds for a query whose ``smooth_sensitivity`` is correct.  It covers publishing the scale of the noise only
+        under :class:`PublishedScaleMechanism`, which releases it.  ``rho`` is infinite if δ is not 0: there is no
+        zero-concentrated privacy if tails differ in scale.
 
         Parameters
         ----------

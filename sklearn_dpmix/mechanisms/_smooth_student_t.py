@@ -60,8 +60,8 @@ class SmoothStudentTMechanism(SmoothSensitivityMechanism):
     ----------
     epsilon : float
         Privacy loss, from 1e-100 to 300.
-    query : object of ``sklearn_dpmix.queries``, optional
-        As in :class:`SmoothLaplaceMechanism`, and so are ``xi``, ``multiplier`` and ``n_records``.
+    query, xi, multiplier, n_records :
+        As in :class:`SmoothLaplaceMechanism`.
     df : float, default=3
         ν, degrees of freedom.  More degrees give lighter tails but spend more on the change of scale, so ξ must be
         below ε/ν.

@@ -104,7 +104,7 @@ def coverage(
         Draws of each simulation's posterior, nearly independent.
     truth : array-like of shape (n_simulations,) or (n_simulations, n_quantities)
         The values that the simulated records come from.
-    levels : float or array-like of shape (n_levels,), in (0, 1)
+    levels : float or array-like of shape (n_levels,), in (0, 1), default=(0.5, 0.8, 0.9, 0.95)
         Levels of the posterior intervals; each needs n_draws ≥ 2/(1 - level) - 1.
     confidence : float in (0, 1), default=0.95
         Level of the interval around each coverage that was found.

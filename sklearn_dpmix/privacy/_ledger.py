@@ -66,8 +66,8 @@ class PrivacyLedger:
     budget, never privacy.
 
     *One budget.*  Two ledgers for the same data set do not know about each other unless they have the same ``path``.  A
-    ledger without a path lives in one process: ``copy``, ``deepcopy`` and scikit-learn's ``clone`` return the ledger
-    itself, so that copies of an estimator share its budget; pickling it, or using it in a process forked from its own,
+    ledger without a path lives in one process: ``copy`` and ``deepcopy`` return the ledger itself, so that copies and
+    clones of an estimator share its budget; pickling it, or using it in a process forked from its own,
     is refused, since that would make two budgets out of one.  A ledger with a path is pickled as the path, and whoever
     loads it spends from the same file.
 

@@ -29,7 +29,8 @@ def private_quantile(
     epsilon : float
         What the draw spends.
     bounds : pair (lo, hi)
-        Public and generous bounds: the answer lies between them, and their width costs ln(width) / ε ranks of accuracy.
+        Public and generous bounds: the answer lies between them, and
+        their width costs accuracy, 2 ln(width / spacing of the records) / ε ranks.
     random_state : int, Generator, RandomState or None
         For simulation.  A seed that made a release is a secret; None takes fresh entropy from the operating system.
 

@@ -1,5 +1,6 @@
 """PrivateMCEM against likelihoods that are sums: the paper's Example 4, binomial counts, normal sums."""
 
+import re
 import warnings
 
 import numpy as np
@@ -128,6 +129,43 @@ def test_normal_sums():
     score = [(log_likelihood(fit.theta_ + h) - log_likelihood(fit.theta_ - h)) / 2e-2 for h in steps]
     moved = np.linalg.solve(fit.information_, score)  # how far the estimate is from the maximum
     assert np.all(np.abs(moved) < 5 * fit.monte_carlo_error_ + 1e-3 * fit.standard_error_)
+
+
+@pytest.mark.parametrize("seed", [7, 8, 10])
+def test_standard_errors_are_those_at_the_estimate(seed):
+    """They were those at the start of the last step: of the variance of three records 1.75, 1.36, 1.36 here."""
+    mean_nodes, chi2 = np.linspace(-7.0, 7.0, 281), stats.chi2.ppf((np.arange(2000) + 0.5) / 2000, 2)
+
+    def log_likelihood(theta):
+        total, residual = 3.0 * theta[0] + np.sqrt(3.0 * theta[1]) * mean_nodes[:, None], theta[1] * chi2
+        of_sum, of_squares = (stats.norm.pdf(z, e) for z, e in ((2.5, total), (6.0, total**2 / 3.0 + residual)))
+        return np.log(np.sum(stats.norm.pdf(mean_nodes) * (of_sum * of_squares).mean(axis=1)))
+
+    fit = PrivateMCEM(GaussianMechanism(scale=1.0), model=NormalMoments(3), tol=0.1, random_state=seed).fit([2.5, 6.0])
+    h = 0.01 * np.eye(2)
+    information = [
+        [sum(-a * b * log_likelihood(fit.theta_ + a * i + b * j) for a in (1, -1) for b in (1, -1)) / 4e-4 for j in h]
+        for i in h
+    ]
+    expected = np.sqrt(np.diag(np.linalg.inv(information)))
+    np.testing.assert_allclose(fit.standard_error_, expected, rtol=0.1)  # two of what is asked for
+
+
+@pytest.mark.parametrize(
+    ("most", "tol", "match"),
+    [
+        (3000, 1e-3, "more than tol=0.001 standard errors: increase"),
+        (10_000, 0.2, "to [0-9]+% only"),
+        (200_000, 0.2, ""),
+    ],
+)
+def test_what_is_not_known_well_is_said(most, tol, match):
+    """And nothing if the error is below the tolerance that was asked for; it was to be below a tenth of it."""
+    model = PrivateMCEM(GaussianMechanism(scale=1.0), model=NormalMoments(3), tol=tol, max_simulations=most)
+    with warnings.catch_warnings(record=True) as caught:
+        warnings.simplefilter("always")
+        model.set_params(random_state=7).fit([2.5, 6.0])
+    assert bool(caught) == bool(match) and re.search(match, "".join(str(one.message) for one in caught))
 
 
 class HalfInformed(_likelihood_ascent.Likelihood):

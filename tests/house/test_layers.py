@@ -75,7 +75,7 @@ FILES = {
     "warmup": {"__init__"},
     "_releases.nodes": set(),
     "_releases.nodes_of_scales": {"_releases.nodes", "_releases.nodes_of_several"},
-    "_releases.nodes_of_several": {"_releases.nodes"},
+    "_releases.nodes_of_several": {"_base", "_releases.nodes"},
     "_releases.fine_cells": {"_base", "_releases.nodes"},
     "_chains.checkpoint": {"__init__", "_base", "_chains.chain", "_chains.pace"},  # of the package: its version
     "samplers._driver": {"_base", "samplers._parameter_draws"},

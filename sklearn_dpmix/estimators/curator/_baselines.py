@@ -51,6 +51,11 @@ random_state, warm_start, checkpoint, verbose :
         The default ``prior`` is a conjugate one, also for normal and multinomial families, where the other estimator's
         is wider: to see what the noise alone does, give both the same conjugate prior.
 
+    Attributes
+    ----------
+    theta_draws_, family_, prior_, approximation_, r_hat_, ess_, n_features_in_, feature_names_in_ :
+        As in :class:`PrivateExpFamilyGibbs`.
+
     References
     ----------
     Bernstein, Sheldon (2018), §4, "naive".

@@ -106,16 +106,15 @@ class PrivateExpFamilyGibbs(ChainEstimator):
     n_iter_, n_features_in_ : int
         Sweeps of each chain; numbers in a release.
 
-    Notes
-    -----
-    *Exact*: for counts (binomial, multinomial), Poisson sums and gamma sums that are not cut at bounds, the
+    Notes ----- *Exact*: for counts (binomial, multinomial), Poisson sums and gamma sums that are not cut at bounds, the
     distribution of s has a closed form.  θ is integrated out of it, so draws are independent or nearly so, whatever n
     and however large the noise; then θ | s is conjugate.  (For a binomial or Poisson release with known n, draws come
     from a table of p(s | y).)  If records are dropped or clamped, and for normal and beta records, all n records are
     imputed (data augmentation).  Under "auto" this is done for up to 1,000 of them (Poisson 200), from 200 on only if
-    the posterior seems to have one mode.  It is never done for beta records, nor for normal ones of an unscaled
-    release, whose chains mix slowly under much noise.  Nor is it done if n is unknown and 20 or more, and the noise is
-    less than twice what one record adds: the release then hardly lets the chain add or remove a record.
+    the posterior seems to have one mode and fewer than 20 of them are beyond the bounds.  It is never done for beta
+    records, nor for normal ones of an unscaled release, whose chains mix slowly under much noise.  Nor is it done if n
+    is unknown and 20 or more, and the noise is less than twice what one record adds: the release then hardly lets the
+    chain add or remove a record.
 
     *Normal*: s | θ ~ N(nμ(θ), nΣ(θ)), where μ and Σ are the exact mean and covariance of what one record adds, records
     that are dropped or clamped included (Bernstein & Sheldon's Algorithms 1 and 2, without their scale mixture and

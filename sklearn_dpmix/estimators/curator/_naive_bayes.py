@@ -13,9 +13,10 @@ from scipy.special import logsumexp, xlogy
 from sklearn.base import BaseEstimator, ClassifierMixin
 from sklearn.utils._param_validation import Interval
 from sklearn.utils.multiclass import check_classification_targets
-from sklearn.utils.validation import check_is_fitted, validate_data
+from sklearn.utils.validation import check_is_fitted
 
-from ..._base.parameters import positive_integer
+from ..._base.distinct import distinct_rows
+from ..._base.parameters import positive_integer, validate_data
 from ..._base.typing import Array, Floats, Seed
 from ..._chains.auto_draws import AutoDraws
 from ..._chains.problem import Problem
@@ -338,7 +339,7 @@ class PrivateNaiveBayesDA(ClassifierMixin, ChainEstimator):
         check_is_fitted(self)
         X = validate_data(self, new_records(self, X), dtype=np.float64, reset=False)
         check_values(X, self.n_values_)
-        X, inverse = np.unique(X.astype(np.intp), axis=0, return_inverse=True)
+        X, inverse, _ = distinct_rows(X.astype(np.intp))
         result = np.empty((len(X), self.class_prob_draws_.shape[2]))
         step = max(1, BLOCK // self.class_prob_draws_.size)
         with np.errstate(divide="ignore"):
@@ -351,7 +352,7 @@ class PrivateNaiveBayesDA(ClassifierMixin, ChainEstimator):
                 result[first : first + step] = logsumexp(joint, axis=(0, 1)).T
         impossible = np.all(result == -np.inf, axis=1)  # no draw has such a record
         result[impossible] = logsumexp(log_class, axis=(0, 1)).T
-        return (result - logsumexp(result, axis=1, keepdims=True))[inverse.ravel()]
+        return (result - logsumexp(result, axis=1, keepdims=True))[inverse]
 
     def predict_proba(self, X: ArrayLike) -> Floats:
         """Posterior predictive probability of each class.

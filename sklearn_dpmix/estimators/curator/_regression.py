@@ -10,9 +10,9 @@ from numpy.typing import ArrayLike
 from scipy.special import logsumexp
 from sklearn.base import BaseEstimator, RegressorMixin
 from sklearn.utils._param_validation import Interval
-from sklearn.utils.validation import check_is_fitted, validate_data
+from sklearn.utils.validation import check_is_fitted
 
-from ..._base.parameters import check_flag, check_responses
+from ..._base.parameters import check_flag, check_responses, validate_data
 from ..._base.typing import Floats, Seed
 from ..._chains.auto_draws import AutoDraws
 from ...models import GaussianPredictors, HistogramPredictors, RegressionPrior

@@ -2,6 +2,7 @@
 
 import numpy as np
 
+from ..._base.chunks import chunks
 from ..._chains.datatree import Contents
 from ...models._regression_prior import centre_and_half
 from ...samplers.augmentation._user_model import UserModel
@@ -65,6 +66,11 @@ class StatisticContents(Contents):
             return self._flat("n_records")[chosen]
         return np.full(len(chosen), self.fitted._n_records_)
 
+    @staticmethod
+    def _parts(numbers):
+        """The records of each draw in parts that fit into memory: (draw, rows)."""
+        return ((t, rows) for t, n in enumerate(numbers) for rows in chunks(n))
+
 
 class ExpFamilyContents(StatisticContents):
     """Contents for :class:`PrivateExpFamilyGibbs`."""
@@ -91,14 +97,14 @@ class ExpFamilyContents(StatisticContents):
         bounds, outside = check_bounds(fitted.truncation, family, getattr(fitted.mechanism, "query", None))
         if bounds is None or family.is_bounded:
             return family.draw_sums(rng, theta, n)
-        statistics = np.empty((len(theta), family.n_statistics))
-        for t in range(len(theta)):
-            x = family.draw(rng, np.broadcast_to(theta[t], (n[t], theta.shape[1])))
+        statistics = np.zeros((len(theta), family.n_statistics))
+        for t, rows in self._parts(n):
+            x = family.draw(rng, np.broadcast_to(theta[t], (rows.stop - rows.start, theta.shape[1])))
             inside = np.clip(x, *bounds)
             added = family.statistics(inside) if scaling is None else scaling.statistics(family, inside)
             if outside == "drop":
                 added = added[(x >= bounds[0]) & (x <= bounds[1])]
-            statistics[t] = added.sum(axis=0)
+            statistics[t] += added.sum(axis=0)
         return statistics
 
 
@@ -141,11 +147,12 @@ class RegressionContents(StatisticContents):
         query, n = self.fitted.mechanism.query, self._numbers(chosen)
         bounds, laws = query._bounds(), {k: self._flat(k)[chosen] for k in x_model._draw_names}
         intercept, coef = self._flat("intercept")[chosen], self._flat("coef")[chosen]
-        sigma, statistics = self._flat("sigma")[chosen], np.empty((len(chosen), query.n_statistics))
-        for t in range(len(chosen)):
-            x = x_model._draw(rng, {name: draws[t] for name, draws in laws.items()}, n[t], bounds)
-            y = intercept[t] + x @ coef[t] + sigma[t] * rng.standard_normal(n[t])
-            statistics[t] = query.value(np.column_stack([x, y]))
+        sigma, statistics = self._flat("sigma")[chosen], np.zeros((len(chosen), query.n_statistics))
+        for t, rows in self._parts(n):
+            size = rows.stop - rows.start
+            x = x_model._draw(rng, {name: draws[t] for name, draws in laws.items()}, size, bounds)
+            y = intercept[t] + x @ coef[t] + sigma[t] * rng.standard_normal(size)
+            statistics[t] += query.value(np.column_stack([x, y]))
         return statistics
 
     def _new_responses(self, chosen, rng):

@@ -61,11 +61,11 @@ class PrivateDPMixture(PopulationMixin, PrivatisedRecordsMixin, ClusterMixin, De
         "mixture_of_finite_mixtures".  None: a Dirichlet process with concentration 1.
     sampler : str or sampler object, default="auto"
         One of :mod:`sklearn_dpmix.samplers` or its name: "auto", "mixing_measure", "interweaved", "imputed", "cells",
-        "neal5", "slice", "conditional", "neal8", "jain_neal", "neal2", "neal3" or, on noise-free records, "reuse".
-        All are exact.
+        "neal5", "slice", "conditional", "neal8", "jain_neal", "neal2", "neal3" or
+        "reuse".  All are exact; the last three need records without noise, or a convolved normal kernel.
     n_records : int, optional
         Number of confidential records, for a mechanism that releases a statistic of all of them, or that has
-        ``released_above`` (None: unknown, with prior 1/n; it must be so where records have noise scales of their own).
+        ``released_above``.  None: unknown, with prior 1/n.  It must be None if records have their own noise scales.
     n_chains : int, default=4
     n_warmup : int, default=1000
         Sweeps of each chain that are dropped.  If a trial run shows that chains forget their start quickly,
@@ -74,7 +74,7 @@ class PrivateDPMixture(PopulationMixin, PrivatisedRecordsMixin, ClusterMixin, De
         Draws kept of each chain; "auto": until there are enough, see :class:`AutoDraws`.  If 500 or more draws have an
         R-hat above 1.01, or an effective sample size below a tenth of their number, ``MixingMeasure`` (and
         ``Interweaved``, if "auto" chose it) thins the chains: every second draw is dropped, and the chains continue
-        with ``2 * thin`` sweeps per draw.  This is repeated, up to sixteen times the sweeps.
+        with ``2 * thin`` sweeps per draw.  This is repeated, up to eight times the sweeps, or sixteen in some fits.
     thin : int, default=1
         Sweeps for one draw.
     n_jobs : int, optional
@@ -200,9 +200,10 @@ class PrivateDPMixture(PopulationMixin, PrivatisedRecordsMixin, ClusterMixin, De
             Privatised records, as they were published: rescaling them would invalidate the noise model.  Under a
             mechanism that releases a histogram of all records: its release, of shape (n_released,) or (n_released, 1).
 
-            One feature that ``MixingMeasure`` takes may also come as a :class:`ReleaseSummary`; an iterator of batches;
-            an Arrow dataset, scanner or reader of record batches; the path of a Parquet file or of a folder of them, or
-            a list of paths; a Dask array or data frame.  It is read once, and never held in memory as a whole.
+            One feature under a mechanism that :class:`ReleaseSummary` takes may also come as such a summary; an
+            iterator of batches; an Arrow dataset, scanner or reader of record batches; the path of a Parquet file or of
+            a folder of them, or a list of paths; a Dask array or data frame.  It is read once, and never held in memory
+            as a whole.
         y : ignored
 
         Returns

@@ -125,7 +125,7 @@ class DPLogisticRegressionMCMC(CoefficientsMixin, MonitoredDraws, ClassifierMixi
 
     **When the approximation is good**: in simulations with two to ten features, small and large coefficients, 400 to
     100,000 records and ε from 0.5 to 4, 90 % intervals of coefficients cover the truth in 0.92 on average, and in 0.85
-    or more in nearly all of 108 settings.  At n = 400 and small ε they are wide, and cover more often than they claim.
+    or more in each of 108 settings.  At n = 400 and small ε they are wide, and cover more often than they claim.
     They cover too seldom if several coefficients are as large as 4 to 14 and all are hidden by noise; then give a
     ``prior_sigma``.  And they hardly cover at all where classes change within a small part of ``data_norm``: of 20 fits
     to 5000 records with one x uniform on (-1, 1), its coefficient 30 and ε = 50, 1 did; a coefficient of 5 on a third

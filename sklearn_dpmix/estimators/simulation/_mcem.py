@@ -16,6 +16,7 @@ from ..._base.typing import Floats, Seed
 from ..._chains.progress import CallbackSupportMixin, Progress
 from ...samplers.simulation._likelihood_ascent import (
     FEWEST_EFFECTIVE,
+    MOST_ROUGH,
     Likelihood,
     ascend,
     inside,
@@ -61,8 +62,8 @@ class PrivateMCEM(CallbackSupportMixin, BaseEstimator):
             Derivatives of the log likelihood; finite differences otherwise.
     tol : float, default=0.01
         The ascent ends when a step gains less than ``tol²`` in log likelihood, Monte Carlo error included.  Newton
-        steps follow, each with a Monte Carlo error of less than ``tol / 10`` standard errors, until one is shorter than
-        ``tol`` standard errors.
+        steps follow, each with a Monte Carlo error of less than ``tol / 10`` standard errors if ``max_simulations``
+        allow that, until two in a row are shorter than ``tol`` standard errors; the second is not taken.
     max_iter : int, default=200
         Largest number of EM steps.
     n_simulations : int, default=1000
@@ -80,9 +81,10 @@ class PrivateMCEM(CallbackSupportMixin, BaseEstimator):
     theta_ : ndarray of shape (n_params,)
         The maximum likelihood estimate.
     information_ : ndarray of shape (n_params, n_params)
-        Observed Fisher information of the release, at the start of the last Newton step.
+        Observed Fisher information of the release at ``theta_``.
     standard_error_ : ndarray of shape (n_params,)
-        By that information; NaN where it is not positive, or the likelihood has no maximum inside.
+        By that information, with a Monte Carlo error of less than 5 %; NaN where the information is not positive, or
+        the likelihood has no maximum inside.
     monte_carlo_error_ : ndarray of shape (n_params,)
         Standard error of ``theta_`` as a Monte Carlo estimate of the maximum.
     score_ : ndarray of shape (n_params,)
@@ -259,7 +261,8 @@ class PrivateMCEM(CallbackSupportMixin, BaseEstimator):
         return theta, steps, False, False
 
     def _finish(self, simulator, likelihood, theta, rng, doubts):
-        """Newton steps until one is short, and the errors."""
+        """Newton steps until one is short, and the next one, which stays undone, too; and the errors there."""
+        is_short = False
         for _ in range(MOST_NEWTON):
             top = newton_step(simulator, likelihood, theta, 0.1 * self.tol, int(self.max_simulations), rng)
             if top.step is None:
@@ -268,23 +271,30 @@ class PrivateMCEM(CallbackSupportMixin, BaseEstimator):
                 doubts.append(f"the {found} there: no standard error")
                 break
             length = np.sqrt(top.step @ top.information @ top.step)  # in standard errors
-            last = length < self.tol or doubts
+            if length < self.tol and is_short:
+                break
+            is_short = length < self.tol
             moved = inside(likelihood, top.imputed, theta, top.step * min(1.0, 1.0 / max(length, 1e-300)))
             if moved is None:
                 doubts.append("the likelihood rises towards the edge of the parameters: no standard error")
                 top = top._replace(error=np.full(len(theta), np.nan))
                 break
             theta = moved
-            if last:
+            if doubts:
                 break
         else:
             doubts.append(f"{MOST_NEWTON} Newton steps did not reach the maximum")
         converged = not doubts
-        if top.step is not None and not top.is_precise:
+        limit = f"with max_simulations={self.max_simulations:g}"
+        if top.step is not None and not np.all(np.isfinite(top.monte_carlo_error)):
+            doubts.append(f"{limit}, fewer than {FEWEST_EFFECTIVE} simulations are near the release: increase it")
+        elif top.step is not None and np.any(top.monte_carlo_error > self.tol * top.error):
             doubts.append(
-                f"with max_simulations={self.max_simulations:g}, the Monte Carlo error of theta is still "
-                f"{top.monte_carlo_error.tolist()}"
+                f"{limit}, the Monte Carlo error of theta is {top.monte_carlo_error.tolist()}, more than "
+                f"tol={self.tol:g} standard errors: increase one of them"
             )
+        elif top.step is not None and top.roughness > MOST_ROUGH:
+            doubts.append(f"{limit}, standard errors are known to {top.roughness:.0%} only: increase it")
         return {
             "theta_": theta,
             "information_": top.information,

@@ -22,6 +22,7 @@ ALPHA, BETA, GAMMA = 0.25, 0.25, 0.1
 BLOCK = 65536  # simulations at a time
 NEWTON_SIZE = 100_000  # simulations that a Newton step begins with
 FEWEST_EFFECTIVE = 100  # simulations, by their weights, for an error to be believed
+MOST_ROUGH = 0.05  # relative Monte Carlo error of a standard error
 STEP = 1e-4  # of numeric derivatives, in scales of the parameters
 #: How much such a step bends the log likelihood, at least (and more than its rounding), and how many times that at most
 LEAST_BEND, ROUNDING, MOST_BEND = 1e-9, 1e-13, 1e6
@@ -162,7 +163,10 @@ class Likelihood:
 
 
 def louis(likelihood, imputed, theta):
-    """(score, its Monte Carlo covariance, observed information) of the release at θ: equations 15 and 16."""
+    """Score, its Monte Carlo covariance and observed information of the release at θ: equations 15 and 16.
+
+    And what :func:`roughness` needs: weights, centred scores and second derivatives of the simulations.
+    """
     used = imputed.weights > 0.0
     statistics, weights = imputed.statistics[used], imputed.weights[used]
     with np.errstate(divide="ignore", invalid="ignore", over="ignore"):  # on the parameters' edge there are none
@@ -172,7 +176,17 @@ def louis(likelihood, imputed, theta):
         information = -np.einsum("i,ijk->jk", weights, curvatures)
         information -= (weights[:, None] * centred).T @ centred  # E λλ' - E λ E λ'
         error = (weights[:, None] * centred).T @ (weights[:, None] * centred)
-    return score, error, information
+    return score, error, information, (weights, centred, curvatures)
+
+
+def roughness(covariance, weights, centred, curvatures):
+    """Monte Carlo errors of standard errors, relative to them, the largest; ``covariance`` is I⁻¹.
+
+    A change dI of the information changes it by -I⁻¹ dI I⁻¹.
+    """
+    change = np.einsum("ja,iab,bj->ij", covariance, curvatures, covariance) + (centred @ covariance) ** 2
+    change = weights[:, None] * (change + np.diag(covariance))
+    return float(np.max(0.5 * np.sqrt(np.sum(change**2, axis=0)) / np.diag(covariance)))
 
 
 class Step(NamedTuple):
@@ -233,25 +247,29 @@ class Top(NamedTuple):
     step: np.ndarray | None  # Newton's; None if the information is not positive
     error: np.ndarray
     monte_carlo_error: np.ndarray  # of the step
-    is_precise: bool
+    roughness: float  # Monte Carlo error of ``error``, relative to it, the largest
 
 
 def newton_step(simulator, likelihood, theta, precision, most, rng):
-    """Louis' score and information at θ, from simulations until the step is known to ``precision`` standard errors."""
+    """Louis' score and information at θ, from simulations until the step is known to ``precision`` standard errors.
+
+    And until these are known, which the former is measured by: the information may be near 0 by chance.
+    """
     size, kept = min(NEWTON_SIZE, most), None
     nan = np.full(len(theta), np.nan)
     while True:
         imputed, kept = impute(simulator, theta, size, rng, kept)
-        score, score_error, information = louis(likelihood, imputed, theta)
-        n, step, error, spread, is_precise = len(imputed.weights), None, nan, nan, False
+        score, score_error, information, terms = louis(likelihood, imputed, theta)
+        n, step, error, spread, rough, is_precise = len(imputed.weights), None, nan, nan, np.inf, False
         if np.all(np.isfinite(information)) and np.all(np.linalg.eigvalsh(information) > 0.0):
             covariance = np.linalg.inv(information)
             step, error = covariance @ score, np.sqrt(np.diag(covariance))
             if imputed.weights @ imputed.weights * FEWEST_EFFECTIVE < 1.0:
                 spread = np.sqrt(np.diag(covariance @ score_error @ covariance))
-            is_precise = bool(np.all(spread < precision * error))
+                rough = roughness(covariance, *terms)
+            is_precise = bool(np.all(spread < precision * error)) and rough < MOST_ROUGH
         if is_precise or 2 * n > most:
-            return Top(imputed, score, information, step, error, spread, is_precise)
+            return Top(imputed, score, information, step, error, spread, rough)
         size = n
 
 

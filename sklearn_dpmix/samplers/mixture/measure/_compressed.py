@@ -5,6 +5,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
+from ...._base.distinct import distinct_rows
 from .._run import Draws
 from ._chart import Chart
 from ._mass_law import MassLaw
@@ -171,5 +172,5 @@ def most_rows(walk: Any) -> int:
 
 def different(Z: Any) -> Any:
     """Different releases, and how often there is each, as nodes."""
-    places, counts = np.unique(Z, axis=0, return_counts=True)
+    places, _, counts = distinct_rows(Z)
     return np.vstack([places.T, counts]).astype(np.float64)

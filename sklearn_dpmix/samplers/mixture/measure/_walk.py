@@ -5,6 +5,7 @@ from typing import Any
 import numpy as np
 
 from ...._base.compiled import compiled, entry
+from ...._base.distinct import distinct_rows
 from ...._releases.nodes import FEW
 from ..._driver import is_kept, n_kept
 from .._run import DONE, NO_ROOM, NO_SLOTS, Draws, twice
@@ -55,9 +56,9 @@ class MixingMeasure(NodeLayout, ChoiceOfFew, Starts, MixtureSampler):
 
     The likelihood of a release of one feature depends on the population's density only through a few hundred weighted
     nodes (Gauss rules of the records of each cell of the line), so that a move costs the same for a thousand records as
-    for a billion.  Of several features some records stand for those near them, with all moments kept, or each for
-    itself where that does not leave many fewer; so do records of noise scales of their own, if there are more than a
-    few scales.  The Dirichlet process is an unnormalised gamma process, whose atoms
+    for a billion (but under Haar coefficients, where the records are the nodes).  Of several features some records
+    stand for those near them, with all moments kept, or every record is a node if that would save little.  Records with
+    many different noise scales are treated alike.  The Dirichlet process is an unnormalised gamma process, whose atoms
     are born, die, split, merge, exchange mass, and take Langevin steps, alone, with a neighbour, or many together;
     those too small to hold a record are drawn anew as a whole.  Where a trial run says that this would take long,
     several atoms glide along what the records leave open, or, where nodes are many, there are excursions over a few of
@@ -89,15 +90,15 @@ class MixingMeasure(NodeLayout, ChoiceOfFew, Starts, MixtureSampler):
 
     Notes
     -----
-    Numerical errors are far below Monte Carlo error. Atoms are left out that hold some 10⁻⁴ records together. Densities
-    of records on an interval are taken at some hundred points of it, which gives those of releases to 10⁻⁷ or so, and
-    at more points where the trial run finds components narrower than the prior's. Nodes are first laid out for
-    components as wide as the prior makes all but one in 10⁶, where they are exact to rounding, and refined until cells
-    half as wide change the log likelihood by less than 0.005 over a trial run; beyond 3000 nodes only where they do;
-    ``compression_error_`` of the fit is the largest such change over 500 of its draws (over 100 or more where that
-    would take long), with twice as many points of the interval in it. The records enter by a ``ReleaseSummary``; where
-    one that was given to ``fit`` has wider cells than the fit wants, ``compression_error_`` counts what they leave out,
-    and a warning has the width to ask for.
+    Numerical errors are far below Monte Carlo error. Atoms are left out that hold some 10⁻⁴ records together.
+    Densities of records on an interval are taken at some hundred points of it, which gives those of releases
+    to 10⁻⁷ or so, and at more points where the trial run finds components narrower than the prior's. Nodes are first
+    laid out for components as wide as the prior makes all but one in 10⁶; for these they are exact to rounding. Then
+    they are refined, until cells half as wide change the log likelihood by less than 0.005 over a trial run. Beyond
+    3000 nodes only cells that matter are refined. ``compression_error_`` of the fit is the largest such change over 500
+    of its draws (over 100 or more where that would take long), with twice as many points of the interval. The records
+    enter by a ``ReleaseSummary``; where one that was given to ``fit`` has wider cells than the fit wants,
+    ``compression_error_`` counts what they leave out, and a warning has the width to ask for.
 
     References
     ----------
@@ -201,7 +202,7 @@ class MixingMeasure(NodeLayout, ChoiceOfFew, Starts, MixtureSampler):
     def answers(self, values: Any, Z: Any, release: Any) -> Compressed:
         """Nodes of a channel of answers: those that were given, and how often each was."""
         n, channel, (chart, masses) = len(Z), release.channel, chart_and_masses(values)
-        answers, counts = np.unique(Z, axis=0, return_counts=True)
+        answers, _, counts = distinct_rows(Z)
         nodes, chances = np.vstack([channel.guess_encoded(answers).T, counts]), channel.chances(answers)
         law = law_of(chart, masses, n, None, None)
         n_moves = (MANY_TIMES if chart.goes_ways else 1) * MOST_WORK // (nodes.shape[1] * chart.n_coordinates())
