@@ -13,7 +13,7 @@ from .._base.distinct import distinct_rows
 from ..samplers.mixture.measure._any_noise import with_densities
 from .by_records import classify_by_records, records_around
 from .mixture import POINTS, in_chunks, log_sum_in
-from .predictive import LEAST
+from .predictive import LEAST, fill_product, take_block
 
 N_CANDIDATES, N_RECORDS = 50, 1000  # draws tried as the representative, and releases on which they are tried
 N_BY_RECORDS = 250  # ... where g has no closed form
@@ -57,7 +57,7 @@ class Clustering(NamedTuple):
         return clusters, classify_by_records(*parts, around, clusters, np.random.default_rng(0))
 
     def classify_noised(self, releases, rows):
-        """As :func:`classify_noised`, compiled for one feature, with densities instead of their logarithms."""
+        """As :func:`classify_noised`, compiled, with densities instead of their logarithms."""
         clusters, parts = np.empty(len(rows), dtype=np.int64), (np.exp(self.log_weights), self.theta)
         score = classify_noised(with_densities(releases.channel), releases.nodes(rows), *parts, clusters)
         far = np.flatnonzero(clusters < 0)
@@ -169,23 +169,22 @@ def classify(channel, kernel, log_weights, theta, Z, rows, labels):
 
 @entry
 def classify_noised(channel, nodes, weights, theta, labels):
-    """As :func:`classify`, for normal kernels in one feature; label -1 if all densities are next to nothing.
+    """As :func:`classify`, for normal kernels; label -1 if all densities are next to nothing.
 
     ``nodes`` are as of ``Releases.nodes``.
     """
-    best, block, out, score = np.empty(POINTS), np.empty(len(nodes) * POINTS), np.empty(3 * POINTS), 0.0
+    best, block, score = np.empty(POINTS), np.empty(nodes[..., 0].size * POINTS), 0.0
+    out, product = np.empty(3 * POINTS), np.empty(POINTS)
     for a in range(0, labels.size, POINTS):
         size = min(POINTS, labels.size - a)
+        take_block(nodes, a, size, block)
         for p in range(size):
             best[p], labels[a + p] = LEAST, -1
-            for e in range(len(nodes)):
-                block[e * size + p] = nodes[e, a + p]
         for h in range(weights.size):
-            channel.fill_normal(0, block, size, theta[h, 0], 2.0 * theta[h, 3], out, 0, size)
+            fill_product(channel, len(nodes), block, size, weights[h], theta, h, out, product)
             for p in range(size):
-                value = weights[h] * out[p]
-                if value > best[p]:
-                    best[p], labels[a + p] = value, h
+                if product[p] > best[p]:
+                    best[p], labels[a + p] = product[p], h
         for p in range(size):
             if labels[a + p] >= 0:
                 score += log(best[p])

@@ -6,7 +6,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from .._base.compiled import entry
+from .._base.compiled import entry, helper
 from .._base.distinct import distinct_rows
 from ..samplers.mixture._state import n_cached
 from ..samplers.mixture.measure._any_noise import with_densities
@@ -30,11 +30,15 @@ class Releases(NamedTuple):
     log_outside: np.ndarray | None = None  # log density of each for records outside the mixture, if there are any
 
     def nodes(self, rows):
-        """Places of releases of one feature, and what ``noised`` looks up there for densities (``fill_normal``)."""
-        mechanism, z = self.noised, self.Z[rows, 0]
-        places = mechanism.folded(z)[None]
-        scales = () if mechanism.has_one_law else (np.asarray(mechanism.noise_scale_for(1))[rows],)
-        return np.vstack([places, mechanism.lookup(places, *scales)])
+        """Of each feature, places of releases, and what ``noised`` looks up there for densities (``fill_normal``).
+
+        An array of shape (n_features, numbers, rows).
+        """
+        mechanism, places = self.noised, self.noised.folded(self.Z[rows]).T
+        n_features = len(places)
+        scales = () if mechanism.has_one_law else (np.asarray(mechanism.noise_scale_for(n_features))[rows],)
+        lookup = mechanism.lookup(places, *scales).reshape(n_features, -1, places.shape[1])
+        return np.concatenate([places[:, None], lookup], axis=1)
 
     def with_cache(self, theta):
         """``theta`` with the columns that the channel keeps for itself."""
@@ -45,7 +49,7 @@ class Releases(NamedTuple):
 
 
 def log_folding(mechanism, Z):
-    """log g(z) of releases of one feature less that at their nodes' places, which is the same for all records."""
+    """log g(z) of releases less that at their nodes' places, which is the same for all records."""
     places = mechanism.folded(Z)
     places = np.where(places == mechanism.on_line(Z), Z, places)
     if np.array_equal(places, Z):
@@ -122,7 +126,7 @@ def mean_density(releases):
 
     def at_once(start, log_weights, theta, rows):
         density = np.zeros(len(rows))
-        mix_noised(dense, np.ascontiguousarray(nodes[:, rows]), np.exp(log_weights), theta, density)
+        mix_noised(dense, np.ascontiguousarray(nodes[..., rows]), np.exp(log_weights), theta, density)
         found, is_far = np.log(np.maximum(density, LEAST) / (len(start) - 1)) + factor[rows], density < LEAST
         found[is_far] = exact(start, log_weights, theta, rows[is_far])
         return found
@@ -164,15 +168,33 @@ def mean_marginal(channel, kernel, start, log_weights, theta, Z, rows):
 
 @entry
 def mix_noised(channel, nodes, weights, theta, density):
-    """Add Σ_h w_h g(z | θ_h) for normal kernels in one feature; ``nodes`` are as of :meth:`Releases.nodes`."""
-    block, out = np.empty(len(nodes) * POINTS), np.empty(3 * POINTS)
+    """Add Σ_h w_h g(z | θ_h) for normal kernels; ``nodes`` are as of :meth:`Releases.nodes`."""
+    block, out, product = np.empty(nodes[..., 0].size * POINTS), np.empty(3 * POINTS), np.empty(POINTS)
     for a in range(0, density.size, POINTS):
         size = min(POINTS, density.size - a)
-        for p in range(size):
-            for e in range(len(nodes)):
-                block[e * size + p] = nodes[e, a + p]
+        take_block(nodes, a, size, block)
         for h in range(weights.size):
             if weights[h] > 0.0:
-                channel.fill_normal(0, block, size, theta[h, 0], 2.0 * theta[h, 3], out, 0, size)
+                fill_product(channel, len(nodes), block, size, weights[h], theta, h, out, product)
                 for p in range(size):
-                    density[a + p] += weights[h] * out[p]
+                    density[a + p] += product[p]
+
+
+@helper
+def take_block(nodes, first, size, block):
+    """Copy ``size`` releases of :meth:`Releases.nodes`, row after row."""
+    at = 0
+    for j in range(nodes.shape[0]):
+        for e in range(nodes.shape[1]):
+            for p in range(size):
+                block[at] = nodes[j, e, first + p]
+                at += 1
+
+
+@helper
+def fill_product(channel, n_features, block, size, weight, theta, h, out, product):
+    """w Π_j g(z_j | θ_h) for the releases of a block."""
+    for j in range(n_features):
+        channel.fill_normal(j, block, size, theta[h, 4 * j], 2.0 * theta[h, 4 * j + 3], out, 0, size)
+        for p in range(size):
+            product[p] = (weight if j == 0 else product[p]) * out[p]

@@ -318,7 +318,8 @@ class NormalKernel(Kernel):
 def log_student(u, shape, spread):
     """Log density of a Student t at u from its centre: a normal whose variance is IG(shape, spread)."""
     t = 0.5 * u * u / spread
-    return lgamma(shape + 0.5) - lgamma(shape) - 0.5 * log(2.0 * pi * spread) - (shape + 0.5) * log(1.0 + t)
+    rise = log(1.0 + t) if t < inf else 2.0 * log(abs(u)) - log(2.0 * spread)
+    return lgamma(shape + 0.5) - lgamma(shape) - 0.5 * log(2.0 * pi * spread) - (shape + 0.5) * rise
 
 
 @helper

@@ -12,6 +12,7 @@ from .._base.parameters import check_array, check_bounds, check_query, is_real, 
 from .._base.typing import Array, Floats, Seed
 from ..privacy._guarantee import rounded_up
 from ._channel import RecordChannel
+from ._losses import of_a_part
 from ._secure import secure_release
 from ._statistic_releases import StatisticReleases, log_densities
 
@@ -247,7 +248,7 @@ class AdditiveMechanism(StatisticReleases, RecordChannel):
         if scale.shape == (1,) or (self.is_local and scale.shape == (n_records,)):
             return scale
         name = next((one for one in ("epsilon", "rho", "scale") if getattr(self, one, None) is not None), "noise scale")
-        there = f"there are {n_records} records: give one number, or one per record"
+        there = f"there are {n_records} records: give one number, or one per record{of_a_part(len(scale), n_records)}"
         if name == "scale" and len(scale) == n_features > 1:
             there += "; where columns have noise of their own scales, divide each of Z, and its bounds, by its scale, "
             there += "and give scale=1"

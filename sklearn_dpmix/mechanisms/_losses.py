@@ -30,7 +30,7 @@ class RecordLosses:
         if epsilon.shape not in ((1,), (n_records,)):
             raise ValueError(
                 f"epsilon has shape {epsilon.shape}, but there are {n_records} records: give one number, or one per "
-                "record"
+                f"record{of_a_part(epsilon.size, n_records)}"
             )
         return np.broadcast_to(epsilon / n_features, (n_records,))
 
@@ -44,3 +44,10 @@ class RecordLosses:
         """Return the guarantee of one record's release, for the least protected record if each has its own ε."""
         self.check(n_features)
         return PrivacyGuarantee.pure(float(np.max(self._losses())))
+
+
+def of_a_part(n_given, n_records):
+    """What to do where there are fewer records than numbers, as in cross-validation."""
+    if not 1 < n_records < n_given:
+        return ""
+    return " (cross-validation splits Z only: loop over the folds, and give each a mechanism with its records' numbers)"

@@ -7,10 +7,14 @@ import pytest
 from scipy.special import ndtr
 
 from sklearn_dpmix.mechanisms import (
+    BinomialMechanism,
     DiscreteGaussianMechanism,
     DiscreteLaplaceMechanism,
     GaussianMechanism,
     LaplaceMechanism,
+    RandomizedResponseMechanism,
+    SquareWaveMechanism,
+    UnaryEncodingMechanism,
 )
 from sklearn_dpmix.queries import BoundedRecords
 
@@ -102,6 +106,21 @@ def test_the_delta_that_is_stated_is_kept(cls, given, n_features):
     assert hockey_stick(mechanism, n_features, stated.epsilon) <= stated.delta * (1 + 1e-9)
     less = cls(scale=0.8 * mechanism.noise_scale_for(n_features), bounds=(LO, HI))  # the broken twin
     assert hockey_stick(less, n_features, stated.epsilon) > stated.delta
+
+
+@pytest.mark.parametrize(
+    ("mechanism", "match"),
+    [
+        (RandomizedResponseMechanism(1.0, 1), "n_categories"),
+        (UnaryEncodingMechanism(1.0, 3, kind="x"), "kind"),
+        (BinomialMechanism(1.0, 0), "n_trials"),
+        (SquareWaveMechanism(1.0, bounds=(1, 0)), "bounds"),
+    ],
+)
+def test_none_is_stated_of_what_cannot_release(mechanism, match):
+    """Catches a guarantee that looks at epsilon only."""
+    with pytest.raises(ValueError, match=match):
+        mechanism.guarantee()
 
 
 def test_with_a_query_the_number_of_features_is_the_query_s():

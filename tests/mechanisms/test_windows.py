@@ -322,7 +322,7 @@ def test_wrong_parameters_and_releases(kind):
         (kind(), [[0.5]], "epsilon must be positive"),
         (kind(0.0), [[0.5]], "epsilon must be positive"),
         (kind(-1.0), [[0.5]], "epsilon must be positive"),
-        (kind([1.0, 2.0, 3.0]), [[0.5], [0.5]], "epsilon has shape .3,., but there are 2 records"),
+        (kind([1.0, 2.0, 3.0]), [[0.5], [0.5]], "epsilon has shape .3,., but there are 2 records.*loop over the folds"),
         (kind(1.0, (1, 0)), [[0.5]], "bounds must be finite with lo < hi"),
         (kind(1.0, None), [[0.5]], "bounds must be a pair"),
         (kind(1.0, [(0, 1), (0, 1)]), [[0.5]], "has 2 pair"),

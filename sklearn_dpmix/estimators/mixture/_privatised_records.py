@@ -64,10 +64,10 @@ class PrivatisedRecordsMixin:
         return lowered_channel(self.kernel_, mechanism, n_records, self._n_features_)
 
     def _noised(self, mechanism):
-        """The mechanism, if it can compute the densities of the kernel's records at many places of a line at once."""
+        """The mechanism, if it can compute the densities of the kernel's records at many places at once."""
         if mechanism is None or mechanism.n_answers is not None or mechanism.tables:
             return None
-        return mechanism if self._n_features_ == 1 and has_noised_normal(mechanism, self.kernel_) else None
+        return mechanism if has_noised_normal(mechanism, self.kernel_) else None
 
     def _has_answers(self):
         """Whether each release is one of a few answers to each question, from one channel."""

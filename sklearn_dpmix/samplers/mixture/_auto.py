@@ -26,7 +26,7 @@ RECORDS: dict[str, dict[int, tuple[float, float]]] = {
     "convolved_normal": {1: (0, inf), 2: (500, 50_000)},
     "correlated_normal": {2: (0, 10_000), 3: (0, 5000)},
     "correlated_normal, no records kept": {2: (0, inf), 3: (0, inf)},
-    "normal": {1: (0.0, inf), 2: (0.0, 50_000.0)} | {d: (0.0, MOST_NUMBERS / d) for d in range(3, 21)},
+    "normal": {1: (0.0, inf), 2: (0.0, inf)} | {d: (0.0, MOST_NUMBERS / d) for d in range(3, 21)},
     "truncated_normal": {1: (0, inf)},
 }
 #: The same without noise
@@ -40,8 +40,7 @@ class Auto(MixtureSampler):
 
     For privatised records it is ``MixingMeasure``, whose docstring says which kernels, noise and mixings it takes, for
 
-    - one feature and any number of records;
-    - two features, a normal kernel and up to 50,000 records;
+    - one feature, or two with a normal kernel, and any number of records;
     - three to twenty features and up to 30,000 numbers (records times features);
     - two correlated features and up to 10,000 records, or three and up to 5000, with a ``dof`` of at least n_features -
       1/2; any number of records under Gaussian noise with one scale, if records are not clamped, or if there are two

@@ -1,0 +1,52 @@
+"""Densities of many releases at once, for scores and labels, against those one by one."""
+
+import numpy as np
+import pytest
+
+from sklearn_dpmix import PrivateDPMixture
+from sklearn_dpmix._posterior.cluster import choose_clustering
+from sklearn_dpmix._posterior.predictive import release_log_density
+from sklearn_dpmix.mechanisms import (
+    DiscreteLaplaceMechanism,
+    GaussianMechanism,
+    HybridMechanism,
+    LaplaceMechanism,
+    SquareWaveMechanism,
+)
+
+BOUNDS = [(0.0, 100.0), (-50.0, 10.0), (20.0, 80.0)]
+N = 150
+MECHANISMS = {
+    "laplace": lambda bounds: LaplaceMechanism(epsilon=20.0, bounds=bounds),
+    "laplace, own scales": lambda bounds: LaplaceMechanism(scale=np.linspace(1.0, 9.0, N), bounds=bounds),
+    "gaussian": lambda bounds: GaussianMechanism(scale=2.0, bounds=bounds),
+    "no bounds": lambda bounds: GaussianMechanism(scale=2.0),
+    "square wave": lambda bounds: SquareWaveMechanism(epsilon=8.0, bounds=bounds),
+    "hybrid": lambda bounds: HybridMechanism(epsilon=8.0, bounds=bounds),
+    "integers": lambda bounds: DiscreteLaplaceMechanism(scale=2.0, bounds=bounds),
+}
+
+
+@pytest.mark.filterwarnings("ignore:the chains have not mixed")
+@pytest.mark.parametrize("n_features", [1, 2, 3])
+@pytest.mark.parametrize("kind", MECHANISMS)
+def test_as_one_by_one(kind, n_features):
+    """Catches a feature with another's bounds, scale or component, and a far release whose density is nothing."""
+    rng = np.random.default_rng(0)
+    centres = np.array([[15.0, -40.0, 30.0], [80.0, 0.0, 60.0]])[rng.integers(0, 2, N), :n_features]
+    records = np.rint(rng.normal(centres, 4.0))
+    mechanism = MECHANISMS[kind](BOUNDS[:n_features])
+    Z = mechanism.privatize(records, random_state=1)
+    model = PrivateDPMixture(mechanism, sampler="neal5", n_chains=1, n_warmup=20, n_draws=20, random_state=0).fit(Z)
+    at_once = model._fitted_releases()
+    assert at_once.noised is not None
+    if kind == "no bounds":
+        Z[0] = 1e8
+        at_once = at_once._replace(Z=Z)
+    one_by_one = at_once._replace(noised=None)
+    found, expected = (release_log_density(model._draws_, releases) for releases in (at_once, one_by_one))
+    np.testing.assert_allclose(found, expected, rtol=1e-10)
+    if kind == "no bounds":
+        assert expected[0] < -650.0  # beyond LEAST
+    labels, expected = (choose_clustering(model._draws_, releases)[1] for releases in (at_once, one_by_one))
+    np.testing.assert_array_equal(labels, expected)
