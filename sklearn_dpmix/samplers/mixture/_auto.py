@@ -23,7 +23,7 @@ MOST_NUMBERS = 30_000  # records times features, of three to twenty: a walk then
 #: Least and most records for the walk over mixing measures, by the kernel (``noised_as``) and the number of features
 RECORDS: dict[str, dict[int, tuple[float, float]]] = {
     "beta": {1: (0, inf)},
-    "convolved_normal": {1: (0, inf), 2: (500, 50_000)},
+    "convolved_normal": {1: (0, inf), 2: (500, inf)},
     "correlated_normal": {2: (0, 10_000), 3: (0, 5000)},
     "correlated_normal, no records kept": {2: (0, inf), 3: (0, inf)},
     "normal": {1: (0.0, inf), 2: (0.0, inf)} | {d: (0.0, MOST_NUMBERS / d) for d in range(3, 21)},
@@ -56,7 +56,7 @@ class Auto(MixtureSampler):
 
     For records without noise it is ``MixingMeasure`` for one normal feature with at least 50 records, or two with 50 to
     5000; otherwise ``ReUse``, or ``Neal8`` if the kernel lacks what ``ReUse`` needs. ``ConvolvedNormalKernel`` uses
-    ``ReUse``, too, with two features and less than 500 records or more than 50,000, and with more features.
+    ``ReUse``, too, with two features and less than 500 records, and with more features.
 
     Examples
     --------
