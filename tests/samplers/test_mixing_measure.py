@@ -296,6 +296,9 @@ def test_atoms_of_a_draw_are_put_in_order(n):
 def test_up_to_twenty_features_go_by_it():
     chosen = Auto().resolve(LaplaceMechanism(scale=1.0), NormalKernel())
     assert isinstance(chosen.sized(10**7, 2), MixingMeasure)
+    of_scales = Auto().resolve(LaplaceMechanism(scale=np.array([1.0, 2.0])), NormalKernel())
+    assert isinstance(of_scales.sized(50_000, 2), MixingMeasure)
+    assert not isinstance(of_scales.sized(50_001, 2), MixingMeasure)
     walked = [(10_000, 3), (5000, 6), (1500, 20)]
     assert all(isinstance(chosen.sized(*size), MixingMeasure) for size in walked)
     assert not any(isinstance(chosen.sized(n + 1, d), MixingMeasure) for n, d in walked)

@@ -211,11 +211,11 @@ class PrivateLinearRegressionDA(CoefficientsMixin, RegressorMixin, ChainEstimato
         Warns
         -----
         UserWarning
-            For ``fit(X, y)`` under a mechanism without ``secure=True``.
-            If the release contradicts the bounds or the model: a released moment has posterior predictive probability
-            below 10⁻³, with all moments allowed for.  If the design is given and more than 5 % of the responses seem to
-            be beyond their bounds, or fewer that move the line or σ by more than half a posterior standard deviation.  If the prior is far from the bounds: it gives y a standard deviation below 1 % of
-            the width of its bounds, or above 10⁴ times that.
+            For ``fit(X, y)`` under a mechanism without ``secure=True``.  If the release contradicts the bounds or the
+            model: a released moment has posterior predictive probability below 10⁻³, with all moments allowed for.  If
+            the design is given and more than 5 % of the responses seem to be beyond their bounds, or fewer that move
+            the line or σ by more than half a posterior standard deviation.  If the prior is far from the bounds: it
+            gives y a standard deviation below 1 % of the width of its bounds, or above 10⁴ times that.
         RuntimeWarning
             If the chains have not mixed.
         """

@@ -20,6 +20,7 @@ MOST_ANSWERS = 30_000  # different ones to all questions together, times questio
 MOST_OF_MANY, MANY_EACH = 60_000, 10  # ... where so many people gave each
 MOST_TO_ONE = 4_000_000  # ... to a single question
 MOST_NUMBERS = 30_000  # records times features, of three to twenty: a walk then takes a minute or two
+MOST_OF_SCALES = 50_000  # records of several features with noise scales of their own: each is a node
 #: Least and most records for the walk over mixing measures, by the kernel (``noised_as``) and the number of features
 RECORDS: dict[str, dict[int, tuple[float, float]]] = {
     "beta": {1: (0, inf)},
@@ -40,7 +41,8 @@ class Auto(MixtureSampler):
 
     For privatised records it is ``MixingMeasure``, whose docstring says which kernels, noise and mixings it takes, for
 
-    - one feature, or two with a normal kernel, and any number of records;
+    - one feature, or two with a normal kernel, and any number of records (two features of records with noise scales of
+      their own: up to 50,000);
     - three to twenty features and up to 30,000 numbers (records times features);
     - two correlated features and up to 10,000 records, or three and up to 5000, with a ``dof`` of at least n_features -
       1/2; any number of records under Gaussian noise with one scale, if records are not clamped, or if there are two
@@ -119,6 +121,8 @@ class MeasureWhereFast(MixingMeasure):
                 kind += "" if correlated_kind(n_features, channel).keeps_records else ", no records kept"
             records = EXACT_RECORDS if self.is_exact else RECORDS
             least, most = records[kind].get(n_features, (0, -1))
+            if n_features > 1 and not (self.is_exact or self.mechanism.has_one_law):
+                most = min(most, MOST_OF_SCALES)
             is_fast = least <= n_records <= most and self.takes_features(self.mechanism, self.kernel, n_features)
             if kind.startswith("correlated_normal"):
                 is_fast = is_fast and not is_near_limit(self.kernel.dof, n_features)
