@@ -37,7 +37,7 @@ def distinct_rows(table):
 def _places(column):
     """Integers from 0 in the order of the values, and a bound on them."""
     low, high = column.min(), column.max()
-    if high - low <= len(column):
+    if float(high) - float(low) <= len(column):  # integers of either end of their range would overflow
         place = (column - low).astype(np.int64)
         if np.array_equal(place + low, column):
             return place, int(place.max()) + 1

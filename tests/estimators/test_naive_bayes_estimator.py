@@ -218,7 +218,7 @@ def test_bad_records(mechanism):
     for X, message, of_confidential in (
         ([[0.5, 0]], "got 0.5 in row 0", "integers from 0 to n_values - 1"),
         ([[-1, 0]], "Negative values", "integers from 0 to n_values - 1"),
-        ([["a", "b"]], "convert", "finite numbers"),
+        ([["a", "b"]], "X holds text", "finite numbers"),
     ):
         with pytest.raises(ValueError, match=message if mechanism is None else of_confidential):
             model.fit(X, [0])
