@@ -36,11 +36,12 @@ def distinct_rows(table):
 
 def _places(column):
     """Integers from 0 in the order of the values, and a bound on them."""
-    low, high = column.min(), column.max()
-    if float(high) - float(low) <= len(column):  # integers of either end of their range would overflow
-        place = (column - low).astype(np.int64)
-        if np.array_equal(place + low, column):
-            return place, int(place.max()) + 1
+    if column.dtype in (np.float64, np.int64):  # differences of shorter integers overflow
+        low, high = column.min(), column.max()
+        if float(high) - float(low) <= len(column):
+            place = (column - low).astype(np.int64)
+            if np.array_equal(place + low, column):
+                return place, int(place.max()) + 1
     values, place = np.unique(column, return_inverse=True)
     return place, len(values)
 

@@ -111,7 +111,8 @@ def _within_floats(check, *arrays, **options):
                 "OrdinalEncoder"
             ) from None
         if str(error).startswith("Complex data not supported"):  # and all of them, which may be confidential
-            raise ValueError(f"Complex data not supported: {name} must hold real numbers") from None
+            its_name = name if np.iscomplexobj(arrays[0]) else "y"
+            raise ValueError(f"Complex data not supported: {its_name} must hold real numbers") from None
         if ADVICE in str(error):  # to use another estimator
             raise ValueError(str(error).partition(ADVICE)[0]) from None
         what, _, values = str(error).partition("array=")  # the values may be confidential

@@ -169,23 +169,26 @@ def classify(channel, kernel, log_weights, theta, Z, rows, labels):
 
 @entry
 def classify_noised(channel, nodes, weights, theta, labels):
-    """As :func:`classify`, for normal kernels; label -1 if all densities are next to nothing.
+    """As :func:`classify`, for normal kernels; label -1 if all densities are next to nothing, or one is infinite.
 
     ``nodes`` are as of ``Releases.nodes``.
     """
     best, block, score = np.empty(POINTS), np.empty(nodes[..., 0].size * POINTS), 0.0
-    out, product = np.empty(3 * POINTS), np.empty(POINTS)
+    out, product, total = np.empty(3 * POINTS), np.empty(POINTS), np.empty(POINTS)
     for a in range(0, labels.size, POINTS):
         size = min(POINTS, labels.size - a)
         take_block(nodes, a, size, block)
         for p in range(size):
-            best[p], labels[a + p] = LEAST, -1
+            best[p], labels[a + p], total[p] = LEAST, -1, 0.0
         for h in range(weights.size):
             fill_product(channel, len(nodes), block, size, weights[h], theta, h, out, product)
             for p in range(size):
+                total[p] += product[p]
                 if product[p] > best[p]:
                     best[p], labels[a + p] = product[p], h
         for p in range(size):
+            if not total[p] < inf:
+                labels[a + p] = -1
             if labels[a + p] >= 0:
                 score += log(best[p])
     return score

@@ -14,7 +14,7 @@ from .by_records import N_DRAWS, mean_by_records
 from .many_points import log_density_at
 from .mixture import POINTS, in_chunks, log_sum_in, moments_of_atoms
 
-LEAST = 1e-280  # densities below it are compared by their logarithms
+LEAST = 1e-280  # densities below it, and infinite ones, are compared by their logarithms
 N_SCORED = 500  # draws averaged in g(z)
 
 
@@ -127,7 +127,8 @@ def mean_density(releases):
     def at_once(start, log_weights, theta, rows):
         density = np.zeros(len(rows))
         mix_noised(dense, np.ascontiguousarray(nodes[..., rows]), np.exp(log_weights), theta, density)
-        found, is_far = np.log(np.maximum(density, LEAST) / (len(start) - 1)) + factor[rows], density < LEAST
+        is_far = ~((density >= LEAST) & (density < inf))
+        found = np.log(np.where(is_far, 1.0, density) / (len(start) - 1)) + factor[rows]
         found[is_far] = exact(start, log_weights, theta, rows[is_far])
         return found
 

@@ -14,6 +14,8 @@ TABLES = {
     "fractions": RNG.integers(0, 5, (400, 2)) / 8.0,
     "one feature with a fraction": np.column_stack([RNG.integers(0, 3, 400), RNG.integers(0, 3, 400) / 2.0]),
     "integers of either end": RNG.choice([-(2**63), -(2**62), 0, 2**62, 2**63 - 1], (200, 2)),
+    "short integers": np.arange(-128, 128).astype(np.int8)[RNG.integers(0, 256, (3000, 1))],
+    "flags": RNG.random((20, 2)) < 0.5,
     "no repeats": RNG.normal(size=(500, 2)),
     "far apart": RNG.choice([-1e300, 0.0, 1.0, 2.0**60, 1e300], (200, 2)),
     "both zeros": RNG.choice([-0.0, 0.0, 1.0], (50, 2)),

@@ -10,6 +10,7 @@ from short_fits import MECHANISM, RELEASE, mixture
 from sklearn.base import clone
 from sklearn.exceptions import NotFittedError
 
+from sklearn_dpmix import PrivateDPMixture
 from sklearn_dpmix._base.compiled import Component, compiled
 from sklearn_dpmix._chains import long_run
 from sklearn_dpmix.estimators import _chain_estimator, _monitored_draws
@@ -361,3 +362,12 @@ def test_records_whose_squares_overflow_are_refused(no_chains):
     """Catches infinite statistics in a chain."""
     with pytest.raises(ValueError, match=r"Z has values as large as 1e\+300, .* another unit"):
         mixture(None).fit([[1e300], [-1e300]])
+
+
+@pytest.mark.parametrize("scale", [np.linspace(1.0, 2.0, 60), np.linspace(1.0, 2.0, 20)])
+def test_noise_of_another_number_of_records(scale):
+    """As cross-validation has it; also without bounds, where the prior looks at the scales first."""
+    with pytest.raises(
+        ValueError, match=f"scale of LaplaceMechanism has {len(scale)} values, but there are 40 records"
+    ):
+        PrivateDPMixture(LaplaceMechanism(scale=scale)).fit(np.arange(40.0)[:, None])

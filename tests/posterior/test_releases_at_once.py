@@ -50,3 +50,19 @@ def test_as_one_by_one(kind, n_features):
         assert expected[0] < -650.0  # beyond LEAST
     labels, expected = (choose_clustering(model._draws_, releases)[1] for releases in (at_once, one_by_one))
     np.testing.assert_array_equal(labels, expected)
+
+
+@pytest.mark.filterwarnings("ignore:the chains have not mixed")
+def test_densities_beyond_floating_point():
+    """Of three features each is 10¹²⁰; their product is compared by logarithms."""
+    unit, X = 1e-120, np.random.default_rng(0).normal(size=(30, 3))
+    X[:15] += 20.0
+    Z = unit * GaussianMechanism(scale=1.0).privatize(X, random_state=1)
+    mechanism = GaussianMechanism(scale=unit)
+    model = PrivateDPMixture(mechanism, sampler="neal5", n_chains=1, n_warmup=20, n_draws=20, random_state=0).fit(Z)
+    at_once = model._fitted_releases()
+    one_by_one = at_once._replace(noised=None)
+    found, expected = (release_log_density(model._draws_, releases) for releases in (at_once, one_by_one))
+    np.testing.assert_allclose(found, expected, rtol=1e-10)
+    labels, expected = (choose_clustering(model._draws_, releases)[1] for releases in (at_once, one_by_one))
+    np.testing.assert_array_equal(labels, expected)

@@ -106,7 +106,9 @@ class PrivateExpFamilyGibbs(ChainEstimator):
     n_iter_, n_features_in_ : int
         Sweeps of each chain; numbers in a release.
 
-    Notes ----- *Exact*: for counts (binomial, multinomial), Poisson sums and gamma sums that are not cut at bounds, the
+    Notes
+    -----
+    *Exact*: for counts (binomial, multinomial), Poisson sums and gamma sums that are not cut at bounds, the
     distribution of s has a closed form.  θ is integrated out of it, so draws are independent or nearly so, whatever n
     and however large the noise; then θ | s is conjugate.  (For a binomial or Poisson release with known n, draws come
     from a table of p(s | y).)  If records are dropped or clamped, and for normal and beta records, all n records are

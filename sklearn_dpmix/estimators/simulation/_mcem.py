@@ -81,10 +81,10 @@ class PrivateMCEM(CallbackSupportMixin, BaseEstimator):
     theta_ : ndarray of shape (n_params,)
         The maximum likelihood estimate.
     information_ : ndarray of shape (n_params, n_params)
-        Observed Fisher information of the release at ``theta_``.
+        Observed Fisher information of the release at ``theta_``, if ``converged_``.
     standard_error_ : ndarray of shape (n_params,)
-        By that information, with a Monte Carlo error of less than 5 %; NaN where the information is not positive, or
-        the likelihood has no maximum inside.
+        By that information, with a Monte Carlo error of less than 5 % if there is no warning; NaN where the information
+        is not positive, or the likelihood has no maximum inside.
     monte_carlo_error_ : ndarray of shape (n_params,)
         Standard error of ``theta_`` as a Monte Carlo estimate of the maximum.
     score_ : ndarray of shape (n_params,)
@@ -261,31 +261,36 @@ class PrivateMCEM(CallbackSupportMixin, BaseEstimator):
         return theta, steps, False, False
 
     def _finish(self, simulator, likelihood, theta, rng, doubts):
-        """Newton steps until one is short, and the next one, which stays undone, too; and the errors there."""
-        is_short = False
+        """Newton steps until one is short, and the next one, which stays undone, too; and the errors there.
+
+        Short is what is below ``tol``, or what Monte Carlo error alone may be where simulations are too few for that.
+        """
+        limit, seen, is_last = f"with max_simulations={self.max_simulations:g}", None, False
         for _ in range(MOST_NEWTON):
             top = newton_step(simulator, likelihood, theta, 0.1 * self.tol, int(self.max_simulations), rng)
+            if top.step is None and is_last:
+                doubts.append(f"{limit}, errors are those of the last step but one: increase it")
+                top = seen
+                break
             if top.step is None:
                 is_finite = np.all(np.isfinite(top.information))
                 found = "observed information is not positive" if is_finite else "log likelihood has no derivatives"
                 doubts.append(f"the {found} there: no standard error")
                 break
             length = np.sqrt(top.step @ top.information @ top.step)  # in standard errors
-            if length < self.tol and is_short:
+            is_short = length < np.fmax(self.tol, 2.0 * np.linalg.norm(top.monte_carlo_error / top.error))
+            if is_last and (is_short or doubts):
                 break
-            is_short = length < self.tol
+            seen, is_last = top, is_short or bool(doubts)
             moved = inside(likelihood, top.imputed, theta, top.step * min(1.0, 1.0 / max(length, 1e-300)))
             if moved is None:
                 doubts.append("the likelihood rises towards the edge of the parameters: no standard error")
                 top = top._replace(error=np.full(len(theta), np.nan))
                 break
             theta = moved
-            if doubts:
-                break
         else:
             doubts.append(f"{MOST_NEWTON} Newton steps did not reach the maximum")
         converged = not doubts
-        limit = f"with max_simulations={self.max_simulations:g}"
         if top.step is not None and not np.all(np.isfinite(top.monte_carlo_error)):
             doubts.append(f"{limit}, fewer than {FEWEST_EFFECTIVE} simulations are near the release: increase it")
         elif top.step is not None and np.any(top.monte_carlo_error > self.tol * top.error):

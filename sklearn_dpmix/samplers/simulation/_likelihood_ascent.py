@@ -184,7 +184,7 @@ def roughness(covariance, weights, centred, curvatures):
 
     A change dI of the information changes it by -I⁻¹ dI I⁻¹.
     """
-    change = np.einsum("ja,iab,bj->ij", covariance, curvatures, covariance) + (centred @ covariance) ** 2
+    change = np.einsum("iaj,aj->ij", curvatures @ covariance, covariance) + (centred @ covariance) ** 2
     change = weights[:, None] * (change + np.diag(covariance))
     return float(np.max(0.5 * np.sqrt(np.sum(change**2, axis=0)) / np.diag(covariance)))
 
