@@ -110,8 +110,8 @@ class DPPenaltyMCMC(RandomWalkMCMC):
     noise_multiplier_ : float
     acceptance_rate_ : float
     clipped_fraction_ : float
-        Exists if gradients are cut at a ``clip_bound``, and it was released with noise, which may take it below 0 or
-        above 1, or the data are not confidential.
+        Exists under a ``clip_bound``, if it was released with noise, which may take it below 0 or above 1, or if the
+        data are not confidential.
     mode_, covariance_root_ : ndarrays of shape (n_params,), (n_params, n_params)
         Those of the preconditioner; the root is in working coordinates.
     r_hat_, ess_ : dict of str to float
