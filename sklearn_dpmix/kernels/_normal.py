@@ -45,7 +45,7 @@ class NormalKernel(Kernel):
         standard error of the noise's sample variance is added to v, so that the prior is wide if the noise hides how
         wide the records are; v is kept below (range/2)² of the bounds, if there are any, and above a thousandth of the
         release's own variance.  Without bounds, records farther than fifteen interquartile ranges beyond the quartiles,
-        or than three times the range of the middle 98 % beyond it (of less than 100: of all but the lowest and the
+        or than three times the range of the middle 98 % beyond it (of fewer than 100: of all but the lowest and the
         highest), are moved to the nearer of the two (from ten records on).  The default uses the data twice, once for
         the prior (empirical Bayes).  The two parameters that are set in this way vary by O(n^-1/2), which matters for
         few records or much noise.  Pass numbers for a prior of your own.  ``scale=None`` needs ``shape > 1``.

@@ -61,8 +61,8 @@ class PrivateDPMixture(PopulationMixin, PrivatisedRecordsMixin, ClusterMixin, De
         "mixture_of_finite_mixtures".  None: a Dirichlet process with concentration 1.
     sampler : str or sampler object, default="auto"
         One of :mod:`sklearn_dpmix.samplers` or its name: "auto", "mixing_measure", "interweaved", "imputed", "cells",
-        "neal5", "slice", "conditional", "neal8", "jain_neal", "neal2", "neal3" or
-        "reuse".  All are exact; the last three need records without noise, or a convolved normal kernel.
+        "neal5", "slice", "conditional", "neal8", "jain_neal", "neal2", "neal3" or "reuse".  All are exact; the last
+        three need records without noise, or a convolved normal kernel.
     n_records : int, optional
         Number of confidential records, for a mechanism that releases a statistic of all of them, or that has
         ``released_above``.  None: unknown, with prior 1/n.  It must be None if records have their own noise scales.

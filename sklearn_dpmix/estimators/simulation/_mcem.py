@@ -269,7 +269,7 @@ class PrivateMCEM(CallbackSupportMixin, BaseEstimator):
         for _ in range(MOST_NEWTON):
             top = newton_step(simulator, likelihood, theta, 0.1 * self.tol, int(self.max_simulations), rng)
             if top.step is None and is_last:
-                doubts.append(f"{limit}, errors are those of the last step but one: increase it")
+                doubts.append(f"{limit}, errors are those one step before the estimate: increase it")
                 top = seen
                 break
             if top.step is None:
@@ -291,15 +291,8 @@ class PrivateMCEM(CallbackSupportMixin, BaseEstimator):
         else:
             doubts.append(f"{MOST_NEWTON} Newton steps did not reach the maximum")
         converged = not doubts
-        if top.step is not None and not np.all(np.isfinite(top.monte_carlo_error)):
-            doubts.append(f"{limit}, fewer than {FEWEST_EFFECTIVE} simulations are near the release: increase it")
-        elif top.step is not None and np.any(top.monte_carlo_error > self.tol * top.error):
-            doubts.append(
-                f"{limit}, the Monte Carlo error of theta is {top.monte_carlo_error.tolist()}, more than "
-                f"tol={self.tol:g} standard errors: increase one of them"
-            )
-        elif top.step is not None and top.roughness > MOST_ROUGH:
-            doubts.append(f"{limit}, standard errors are known to {top.roughness:.0%} only: increase it")
+        if top.step is not None and (doubt := doubt_of(top, self.tol)):
+            doubts.append(f"{limit}, {doubt}")
         return {
             "theta_": theta,
             "information_": top.information,
@@ -325,6 +318,16 @@ class PrivateMCEM(CallbackSupportMixin, BaseEstimator):
         check_is_fitted(self)
         width = norm.isf(tails(level)[0]) * self.standard_error_
         return self.theta_ - width, self.theta_ + width
+
+
+def doubt_of(top, tol):
+    """A few words, if the simulations were too few for the estimate or its errors."""
+    if not np.all(np.isfinite(top.monte_carlo_error)):
+        return f"fewer than {FEWEST_EFFECTIVE} simulations are near the release: increase it"
+    if np.any(top.monte_carlo_error > tol * top.error):
+        error = top.monte_carlo_error.tolist()
+        return f"the Monte Carlo error of theta is {error}, more than tol={tol:g} standard errors: increase one of them"
+    return f"standard errors are known to {top.roughness:.0%} only: increase it" if top.roughness > MOST_ROUGH else ""
 
 
 def disagreements(fits, best, tol):

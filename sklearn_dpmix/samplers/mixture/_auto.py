@@ -58,7 +58,7 @@ class Auto(MixtureSampler):
 
     For records without noise it is ``MixingMeasure`` for one normal feature with at least 50 records, or two with 50 to
     5000; otherwise ``ReUse``, or ``Neal8`` if the kernel lacks what ``ReUse`` needs. ``ConvolvedNormalKernel`` uses
-    ``ReUse``, too, with two features and less than 500 records, and with more features.
+    ``ReUse``, too, with two features and fewer than 500 records, and with more features.
 
     Examples
     --------
