@@ -36,7 +36,7 @@ class Releases(NamedTuple):
         """
         mechanism, places = self.noised, self.noised.folded(self.Z[rows]).T
         n_features = len(places)
-        scales = () if mechanism.has_one_law else (np.asarray(mechanism.noise_scale_for(n_features))[rows],)
+        scales = () if mechanism.has_one_law else (mechanism.scales(len(self.Z), n_features)[rows],)
         lookup = mechanism.lookup(places, *scales).reshape(n_features, -1, places.shape[1])
         return np.concatenate([places[:, None], lookup], axis=1)
 

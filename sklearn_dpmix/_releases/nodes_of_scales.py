@@ -19,8 +19,8 @@ def compress_scaled(z, scales, band, edges_between):
     Parameters
     ----------
     z, scales : ndarray of shape (n,)
-    band : float
-        Width of a band of log scales.
+    band : float or None
+        Width of a band of log scales; None: releases of each scale are taken by themselves.
     edges_between : callable
         Edges of cells from the first to the last of some places, in increasing order, for noise of this scale or a
         larger one: ``edges_between(places, scale)``.
@@ -30,7 +30,9 @@ def compress_scaled(z, scales, band, edges_between):
     places, scales, weights : ndarray of shape (n_nodes,), places in increasing order
     """
     distinct, of_each = np.unique(scales, return_inverse=True)
-    bands = np.floor(np.log(distinct / distinct[0]) / band).astype(np.int64)
+    bands = np.arange(len(distinct))
+    if band is not None:
+        bands = np.floor(np.log(distinct / distinct[0]) / band).astype(np.int64)
     found = []
     for number in np.unique(bands):
         members = np.flatnonzero(bands == number)

@@ -222,7 +222,7 @@ class Release:
         below = np.maximum(LEVELS[:2] * len(some), 1.0).astype(int)
         low, high = reach_of(some[[*below, *(len(some) - 1 - below[::-1])]])
         if not self.channel.has_one_law:  # those with more noise of their own may be farther out
-            room = MOST_NOISE * self.channel._scales(self.n_records, self.n_features)[:, None]
+            room = MOST_NOISE * self.channel.scales(self.n_records, self.n_features)[:, None]
             low, high = low - room, high + room
         elif all(np.all((rows >= low) & (rows <= high)) for rows in self._parts()):
             return None
@@ -235,7 +235,7 @@ class Release:
         variance, as if both laws were normal.  The population's part of a release's variance is found on the way, from
         above: each round of estimates needs a rough one only.
         """
-        scales = self.channel._scales(self.n_records, self.n_features)[:, None]  # raises for another number of records
+        scales = self.channel.scales(self.n_records, self.n_features)[:, None]  # raises for another number of records
         relative = (scales / scales.max()) ** 2  # no power overflows
         noise = self.noise_variance() * relative / relative.mean()
         within, error = variance, variance

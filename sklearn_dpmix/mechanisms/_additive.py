@@ -1,7 +1,7 @@
 """Noise added to bounded records or to a query's value: the base class of such mechanisms."""
 
 from math import hypot
-from typing import Any
+from typing import Any, Self
 
 import numpy as np
 from numpy.typing import ArrayLike
@@ -61,6 +61,7 @@ class AdditiveMechanism(StatisticReleases, RecordChannel):
     is_log_concave: bool = False
     #: whether the noise is normal, or normal on the integers
     is_gaussian = False
+    is_smooth_in_scale = True
     #: "laplace" or "gaussian": the noise that ``secure=True`` asks OpenDP for; None if OpenDP has no such noise
     secure_noise: str | None = None
 
@@ -227,7 +228,7 @@ class AdditiveMechanism(StatisticReleases, RecordChannel):
         if secure and self.secure_noise is None:
             raise ValueError(f"{type(self).__name__} has no secure=True: it draws with NumPy only")
         value = self._value(X)
-        scale = self._scales(len(value), X.shape[1])
+        scale = self.scales(len(value), X.shape[1])
         scale = np.broadcast_to(scale.reshape(-1, *(1,) * (value.ndim - 1)), value.shape)
         if secure:
             Z = secure_release(self.secure_noise, value, scale)
@@ -242,7 +243,7 @@ class AdditiveMechanism(StatisticReleases, RecordChannel):
             return np.atleast_1d(np.asarray(self.query.value(X), dtype=np.float64))
         return np.clip(X, bounds[:, 0], bounds[:, 1]) if self.is_clamped else X
 
-    def _scales(self, n_records, n_features):
+    def scales(self, n_records: int, n_features: int) -> Floats:
         """Noise scales, of shape (1,) or (n_records,)."""
         scale = np.atleast_1d(self.noise_scale_for(n_features))
         if scale.shape == (1,) or (self.is_local and scale.shape == (n_records,)):
@@ -257,10 +258,13 @@ class AdditiveMechanism(StatisticReleases, RecordChannel):
             f"{there if self.is_local else 'a query makes one release: give one number'}"
         )
 
+    def of_scales(self, scales: ArrayLike, n_features: int) -> Self:
+        return type(self)(scale=scales, bounds=self.bounds, clamp=self.clamp)  # type: ignore[call-arg]
+
     def simulated_noise(self, n_records: int, n_features: int) -> Floats | None:
         if self.noise_variance(n_features) is not None or self.released_above is not None:
             return None
-        scale = self._scales(n_records, n_features)[:: -(-n_records // MOST_SIMULATED)]
+        scale = self.scales(n_records, n_features)[:: -(-n_records // MOST_SIMULATED)]
         size = max(len(scale), LEAST_SIMULATED)
         return self.draw_noise(np.random.default_rng(0), np.resize(scale, size)[:, None], (size, n_features))
 
@@ -303,7 +307,7 @@ class AdditiveMechanism(StatisticReleases, RecordChannel):
             others = tuple((name, *np.ravel(getattr(seen, name)).tolist()) for name in seen._fields)
         return type(self), tuple(np.ravel(self.noise_scale).tolist()), bounds, self.released_above, others
 
-    def node_spacing(self, sd: float, scale: float | None = None) -> float:
+    def node_spacing(self, sd: float) -> float:
         """Cell width at which the nodes are accurate for releases of normal components with this standard deviation."""
         return 4.0 * sd
 
@@ -368,7 +372,7 @@ class AdditiveMechanism(StatisticReleases, RecordChannel):
         bounds = self.bounds_for(n_features)
         if not self.is_clamped:
             bounds = np.tile([-np.inf, np.inf], (n_features, 1))
-        scale = np.array(self._scales(n_records, n_features), dtype=np.float64)
+        scale = np.array(self.scales(n_records, n_features), dtype=np.float64)
         fields = {"noise": scale, "rate": 1.0 / scale, "low": bounds[:, 0].copy(), "high": bounds[:, 1].copy()}
         self._check_threshold(n_features)
         threshold = -np.inf if self.released_above is None else float(self.released_above)

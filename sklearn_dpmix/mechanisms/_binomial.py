@@ -183,7 +183,7 @@ class BinomialMechanism(OwnDraws, RecordLosses, CellChannel, BinomialLikelihood)
         """Nothing: each number of successes is a node."""
         return 0.0
 
-    def near(self, places: Floats) -> Floats:
+    def near(self, places: Floats, scales: Floats | None = None) -> Floats:
         lo, hi = self.bounds_for(len(places)).T
         return (lo + (hi - lo) * np.clip(self._estimates(places.T)[0], 0.0, 1.0)).T
 

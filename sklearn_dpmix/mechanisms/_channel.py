@@ -5,7 +5,7 @@ independently given the record, so every method is about one feature.
 """
 
 from math import exp, inf, log
-from typing import Any, NamedTuple
+from typing import Any, NamedTuple, Self
 
 import numpy as np
 from numpy.typing import ArrayLike
@@ -102,6 +102,8 @@ class RecordChannel(Component):
     released_above: float | None = None
     #: prior on the share of people who do not follow the design; None: all follow it
     noncompliance: Any = None
+    #: whether the density of a release is smooth in its scale (:meth:`scales`), so that nodes stand for some of these
+    is_smooth_in_scale = False
     #: whether releases are integers
     is_discrete = False
     #: whether records must be integers: a real record is released as the nearest integer would be, with halves rounded
@@ -170,6 +172,14 @@ class RecordChannel(Component):
         """Whether densities of releases are available only at values that can be released, not between them."""
         return self.is_discrete
 
+    def scales(self, n_records: int, n_features: int) -> Floats:
+        """What tells the laws of records apart, such as the scale of their noise: (n_records,), or (1,) for one law."""
+        raise NotImplementedError
+
+    def of_scales(self, scales: ArrayLike, n_features: int) -> Self:
+        """This channel for releases with these ``scales``."""
+        raise NotImplementedError
+
     def law(self) -> Any:
         """A key that is equal for two mechanisms whose releases of one feature have the same distribution, or None."""
         return None
@@ -195,8 +205,8 @@ class RecordChannel(Component):
         kinks = self.kinks(1 if z.ndim == 1 else z.shape[1])
         return np.clip(self.on_line(z), kinks[:, 0], kinks[:, -1]) if kinks.size else z
 
-    def near(self, places: Floats) -> Floats:
-        """Records near releases, (n_features, n) both."""
+    def near(self, places: Floats, scales: Floats | None = None) -> Floats:
+        """Records near releases, (n_features, n) both, of these ``scales`` where they differ."""
         return places
 
     def reach(self, low: float, high: float) -> tuple[float, float]:

@@ -109,11 +109,11 @@ class GaussianMechanism(GaussianCalibrated):
             return super().delta_of(epsilon, rho)
         return gaussian_delta(epsilon, rho) if rho < inf else 1.0
 
-    def node_spacing(self, sd: float, scale: float | None = None) -> float:
+    def node_spacing(self, sd: float) -> float:
         """Width of cells in which nodes stand for releases of normal components with this standard deviation.
 
-        The noise has this scale; None: the smallest."""
-        return max(4.0 * sd, 1.25 * hypot(sd, float(np.min(self.noise_scale)) if scale is None else scale))
+        If noise has several scales, with the smallest."""
+        return max(4.0 * sd, 1.25 * hypot(sd, float(np.min(self.noise_scale))))
 
     def noise_variance(self, n_features: int | None = None) -> float | None:
         return float(np.mean(np.square(self.noise_scale_for(n_features))))

@@ -200,12 +200,12 @@ class HybridMechanism(PiecewiseMechanism):
         distance, reach = places - middle, half * (a + h).item() * 0.5 * (1.0 + AWAY)
         return np.where(np.abs(distance) > reach, np.sign(distance), 0.0)
 
-    def near(self, places: Floats) -> Floats:
+    def near(self, places: Floats, scales: Floats | None = None) -> Floats:
         middle, half = (part[:, None] for part in self._middles(len(places)))
         sign = self._signs(places)
         return np.where(sign != 0.0, middle + 0.5 * half * sign, super().near(places))
 
-    def lookup(self, places: Floats) -> Floats:
+    def lookup(self, places: Floats, scales: Floats | None = None) -> Floats:
         """The ends of the window, and the side of the coin: (3 n_features, n)."""
         n_features, n = places.shape
         ends = super().lookup(places).reshape(n_features, 2, n)

@@ -9,7 +9,7 @@ from math import erfc, exp, inf, sqrt
 from .._base.compiled import helper
 from .._base.numeric import INV_SQRT_2PI, SQRT_HALF
 from .._base.vector import erfcx_positive, exp_bounded
-from ._noised_normal import LEAST_NOISE, NO_BOUND, add_ends, mass_between
+from ._noised_normal import FARTHEST, LEAST_NOISE, NO_BOUND, add_ends, mass_between
 
 
 @helper
@@ -95,3 +95,18 @@ def fill_normal_gaussian_scales(nodes, x, n, low, high, mean, log_variance, out,
         out[second + m] = density * (shift * inside - change) * over_variance
         out[second + n + m] = density * 0.5 * (square * over_variance - inside)
     add_ends(nodes, x, n, low - mean, mean - high, variance, out, first, second)
+
+
+@helper
+def fill_normal_window_scales(nodes, x, n, mean, log_variance, out, first, second):
+    """Windows; of node m the density elsewhere is ``nodes[x + 3 n + m]``, and ``nodes[x + 4 n + m]`` more within."""
+    inverse = exp(-0.5 * log_variance)
+    by_mean, by_scale = inverse * INV_SQRT_2PI, 0.5 * INV_SQRT_2PI
+    for m in range(n):
+        gain = nodes[x + 4 * n + m]
+        low = min(max((nodes[x + n + m] - mean) * inverse, -FARTHEST), FARTHEST)
+        high = min(max((nodes[x + 2 * n + m] - mean) * inverse, -FARTHEST), FARTHEST)
+        e_low, e_high = exp_bounded(-0.5 * low * low), exp_bounded(-0.5 * high * high)
+        out[first + m] = nodes[x + 3 * n + m] + gain * mass_between(low, high, e_low, e_high)
+        out[second + m] = gain * by_mean * (e_low - e_high)
+        out[second + n + m] = gain * by_scale * (low * e_low - high * e_high)

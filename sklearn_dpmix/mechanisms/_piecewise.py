@@ -3,7 +3,7 @@
 import numpy as np
 from numpy.typing import ArrayLike
 
-from ._window import WindowChannel
+from ._window import WindowChannel, WindowOfScales
 
 
 class PiecewiseMechanism(WindowChannel):
@@ -48,6 +48,7 @@ class PiecewiseMechanism(WindowChannel):
     """
 
     noised_kernels = frozenset({"beta", "normal", "truncated_normal"})
+    _of_scales = WindowOfScales
 
     def __init__(self, epsilon: ArrayLike | None = None, bounds: ArrayLike | None = (-1, 1)) -> None:
         self.epsilon = epsilon

@@ -4,7 +4,7 @@ import numpy as np
 from numpy.typing import ArrayLike
 from scipy.special import hyp1f1
 
-from ._window import WindowChannel
+from ._window import WindowChannel, WindowOfScales
 
 
 class SquareWaveMechanism(WindowChannel):
@@ -50,6 +50,7 @@ class SquareWaveMechanism(WindowChannel):
     """
 
     noised_kernels = frozenset({"beta", "normal", "truncated_normal"})
+    _of_scales = WindowOfScales
 
     def __init__(self, epsilon: ArrayLike | None = None, bounds: ArrayLike | None = (0, 1)) -> None:
         self.epsilon = epsilon

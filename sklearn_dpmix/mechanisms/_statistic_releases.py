@@ -15,7 +15,7 @@ class StatisticReleases:
     """The part of :class:`AdditiveMechanism` that is about statistics before noise, wherever they come from."""
 
     _lower: Any
-    _scales: Any
+    scales: Any
     bounds_for: Any
     clamp: Any
     draw_noise: Any
@@ -71,7 +71,7 @@ class StatisticReleases:
         if self.is_discrete:
             statistics = np.floor(statistics + 0.5)  # what its noise goes on
         shape = size, n_releases, k
-        scale = np.broadcast_to(self._scales(n_releases, k)[:, None], shape)
+        scale = np.broadcast_to(self.scales(n_releases, k)[:, None], shape)
         return statistics[:, None] + self.draw_noise(rng, scale, shape)
 
     def log_release_mode(self, S: ArrayLike) -> float | None:
@@ -98,7 +98,7 @@ class StatisticReleases:
         True
         """
         S = np.atleast_2d(np.asarray(S, dtype=np.float64))
-        scale = np.broadcast_to(self._scales(*S.shape), (len(S),))
+        scale = np.broadcast_to(self.scales(*S.shape), (len(S),))
         best = S[0] if len(S) == 1 else self.likeliest_value(S, scale)
         if best is not None:  # bounds clip it: densities fall on both sides
             return float(self.release_density(S)(self._within_bounds(best)[None])[0])

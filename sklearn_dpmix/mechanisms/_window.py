@@ -13,9 +13,10 @@ takes one interval of the kernel's distribution function.
 """
 
 from math import exp, inf, log, log1p
-from typing import Any
+from typing import Any, Self
 
 import numpy as np
+from numpy.typing import ArrayLike
 
 from .._base.chunks import chunks
 from .._base.compiled import compiled, lower
@@ -25,6 +26,7 @@ from ._channel import Share
 from ._estimated import EstimatedChannel
 from ._losses import RecordLosses
 from ._noised_normal import fill_normal_window
+from ._noised_scales import fill_normal_window_scales
 from ._own_draws import OwnDraws
 from ._randomized_response import CELLS, integer_odds
 
@@ -181,18 +183,31 @@ class WindowChannel(OwnDraws, RecordLosses, EstimatedChannel):
         """A key that is equal for two mechanisms whose releases of one feature have the same distribution."""
         return type(self), tuple(np.asarray(self.epsilon).ravel().tolist()), tuple(self.bounds_for(1)[0].tolist())
 
-    def _one_window(self, n_features):
-        """Middle and half the width of each feature's bounds, a, and half the window, of a feature: (n_features, 1)."""
-        _, a, h = self._windows(1, n_features)
+    def scales(self, n_records: int, n_features: int) -> Floats:
+        """Each record's loss on a feature; (1,) if all have the same."""
+        return self._losses_of(1 if self.has_one_law else n_records, n_features)
+
+    def of_scales(self, scales: ArrayLike, n_features: int) -> Self:
+        return type(self)(epsilon=n_features * np.asarray(scales), bounds=self.bounds)  # type: ignore[call-arg]
+
+    def _line(self, n_features, scales=None):
+        """Middle and half the width of each feature's bounds, a, and half the window, of a feature: (n_features, 1).
+
+        The last two are (1, n) and (n_features, n) for releases with these ``scales``.
+        """
+        of_each = self if scales is None else self.of_scales(scales, n_features)
+        _, a, h = (part.T for part in of_each._windows(1 if scales is None else len(scales), n_features))
         middle, half = (part[:, None] for part in self._middles(n_features))
-        return middle, half, a.item(), half * (h / a).item()
+        return middle, half, a, half * (h / a)
 
     def kinks(self, n_features: int) -> Floats:
         """The ends of the range of releases, and where a bound enters or leaves the window.
 
-        There the density has steps, in proportion to the records beyond the bound.
+        There the density has steps, in proportion to the records beyond the bound.  None are common to several ε.
         """
-        middle, half, a, reach = self._one_window(n_features)
+        if not self.has_one_law:
+            return super().kinks(n_features)
+        middle, half, a, reach = self._line(n_features)
         return np.sort(middle + a * np.hstack([-half - reach, reach - half, half - reach, half + reach]), axis=1)
 
     def node_spacing(self, sd: float) -> float:
@@ -203,21 +218,29 @@ class WindowChannel(OwnDraws, RecordLosses, EstimatedChannel):
         epsilon = np.max(self._losses())
         return float(SPACING * self._window(epsilon)[0] * sd * min(1.0, 2.0 / np.sqrt(epsilon)))
 
-    def near(self, places: Floats) -> Floats:
-        middle, _, a, _ = self._one_window(len(places))
+    def near(self, places: Floats, scales: Floats | None = None) -> Floats:
+        middle, _, a, _ = self._line(len(places), scales)
         return np.clip(middle + (places - middle) / a, *self.bounds_for(len(places)).T[:, :, None])
 
     def reach(self, low: float, high: float) -> tuple[float, float]:
         """All releases: what tells a record are the releases for which it is at an end of the window."""
         return -inf, inf
 
-    def lookup(self, places: Floats) -> Floats:
-        """What ``fill_normal`` looks up for each release in a list: the ends of the window, (2 n_features, n)."""
-        middle, _, a, reach = self._one_window(len(places))
-        centre, (low, high) = middle + (places - middle) / a, self.bounds_for(len(places)).T[:, :, None]
+    def lookup(self, places: Floats, scales: Floats | None = None) -> Floats:
+        """What ``fill_normal`` looks up for each release in a list: the ends of the window, (2 n_features, n).
+
+        With ``scales`` (4 n_features, n): the density outside of it, and how much higher it is within, too.
+        """
+        n_features, n = places.shape
+        middle, half, a, reach = self._line(n_features, scales)
+        centre, (low, high) = middle + (places - middle) / a, self.bounds_for(n_features).T[:, :, None]
         first = np.where(centre - reach > low, np.minimum(centre - reach, high), -inf)
         last = np.where(centre + reach < high, np.maximum(centre + reach, low), inf)
-        return np.stack([first, last], axis=1).reshape(-1, places.shape[1])
+        found = [first, last]
+        if scales is not None:
+            outside = np.exp(-scales) / (2.0 * half * a * (reach / half + np.exp(-scales)))
+            found += [outside, outside * np.expm1(scales)]
+        return np.stack(found, axis=1).reshape(-1, n)
 
     def moments(self, Z: Array) -> tuple[Floats, Floats]:
         if not self.has_one_law:
@@ -366,3 +389,11 @@ class WindowChannel(OwnDraws, RecordLosses, EstimatedChannel):
         outside = exp(self.log_outside[0]) / self.half[j]
         gain = outside * self.gain[0]
         fill_normal_window(nodes, 3 * j * n, n, outside, gain, mean, log_variance, out, first, second)
+
+
+class WindowOfScales(WindowChannel):
+    """The compiled form for an ε per record; separate, so that the form for one ε compiles faster."""
+
+    @compiled
+    def fill_normal(self, j, nodes, n, mean, log_variance, out, first, second):
+        fill_normal_window_scales(nodes, 5 * j * n, n, mean, log_variance, out, first, second)

@@ -22,6 +22,7 @@ MECHANISMS = {
     "gaussian": lambda bounds: GaussianMechanism(scale=2.0, bounds=bounds),
     "no bounds": lambda bounds: GaussianMechanism(scale=2.0),
     "square wave": lambda bounds: SquareWaveMechanism(epsilon=8.0, bounds=bounds),
+    "square wave, own epsilons": lambda bounds: SquareWaveMechanism(np.linspace(1.0, 12.0, N), bounds),
     "hybrid": lambda bounds: HybridMechanism(epsilon=8.0, bounds=bounds),
     "integers": lambda bounds: DiscreteLaplaceMechanism(scale=2.0, bounds=bounds),
 }

@@ -51,12 +51,17 @@ def log_window(grid, z, law, epsilon, everywhere=True, **changes):
 
 
 def windows(law, mechanism, Z, epsilon, bounds=(0.0, 1.0), prior=PRIOR, alpha=1.0, discount=0.0, normal=False):
-    """A beta kernel, or a normal one whose records may be outside the bounds."""
-    Z, x = np.array(Z)[:, None], points((bounds[0] - 0.3 * normal, bounds[1] + 0.3 * normal))
+    """A beta kernel, or a normal one whose records may be outside the bounds; ``epsilon`` of all records or of each."""
+    Z, epsilon, x = (
+        np.array(Z)[:, None],
+        np.asarray(epsilon),
+        points((bounds[0] - 0.3 * normal, bounds[1] + 0.3 * normal)),
+    )
 
     def exact(epsilon=epsilon, prior=prior, alpha=alpha, discount=discount, kind=oracle.NormalGrid, **changes):
         grid = kind(**NORMAL, bounds=bounds) if normal else beta_grid(prior, bounds)
-        log_g = np.array([log_window(grid, z, law, epsilon, **changes) for z in Z[:, 0]])
+        pairs = zip(Z[:, 0], np.broadcast_to(epsilon, len(Z)), strict=True)
+        log_g = np.array([log_window(grid, z, law, one, **changes) for z, one in pairs])
         return oracle.local_posterior(grid, log_g, x, alpha, discount)
 
     twins = {
@@ -66,6 +71,7 @@ def windows(law, mechanism, Z, epsilon, bounds=(0.0, 1.0), prior=PRIOR, alpha=1.
         **mixing_twins(alpha, discount),
     }
     twins |= {"truncated, not clamped": {"kind": Truncated}} if normal else {}
+    twins |= {"the epsilon of another record": {"epsilon": np.roll(epsilon, 1)}} if epsilon.ndim else {}
     kernel = NormalKernel(**NORMAL) if normal else BetaKernel(*prior)
     return Case(mechanism(epsilon, bounds), kernel, mixing_of(alpha, discount), Z, x, exact, twins)
 
@@ -197,6 +203,11 @@ FAMILIES |= {
         "four, on other bounds": windows(
             square_wave, SquareWaveMechanism, (-1.04, -1.0, 0.4, 3.03), 5.0, (-1.0, 3.0), alpha=2.0, normal=True
         ),
+    },
+    "windows of their own": {
+        "four": windows(square_wave, SquareWaveMechanism, (0.05, 0.3, 0.36, 1.02), (6.0, 1.0, 8.0, 3.0), normal=True),
+        "three": windows(piecewise, PiecewiseMechanism, (-0.08, 0.3, 1.08), (5.0, 7.0, 2.0), alpha=2.0, normal=True),
+        "beta": windows(square_wave, SquareWaveMechanism, (-0.04, 0.05, 0.12, 0.85), (3.0, 1.0, 6.0, 3.0)),
     },
     "narrow-window-normal": {
         "four": windows(square_wave, SquareWaveMechanism, (0.05, 0.3, 0.33, 0.9), 12.0, normal=True),

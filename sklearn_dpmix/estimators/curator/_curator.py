@@ -41,7 +41,7 @@ def check_curator(estimator, query_class):
         )
     query.check()
     mechanism.check()
-    mechanism._scales(1, query.n_statistics)  # of a query there is one release, with one scale
+    mechanism.scales(1, query.n_statistics)  # of a query there is one release, with one scale
     return query
 
 

@@ -72,7 +72,7 @@ def read_problem(estimator, S):
         check_exact_statistic(problem)
     else:
         estimator.mechanism.check()
-        estimator.mechanism._scales(*S.shape)
+        estimator.mechanism.scales(*S.shape)
     if prior is None:
         problem = problem._replace(prior=default_prior(problem, wide))
     if estimator.mechanism is not None:

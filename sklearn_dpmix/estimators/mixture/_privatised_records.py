@@ -33,10 +33,12 @@ def has_threshold(estimator):
 
 
 def check_same_number(mechanism, n):
-    """Raise ValueError if the noise has a scale per record, but for another number of records."""
-    n_fitted = 1 if mechanism is None else np.size(mechanism.noise_scale)
+    """Raise ValueError if each record has its noise scale or its ε, but for another number of records."""
+    if mechanism is None:
+        return
+    is_epsilon = mechanism.get_params().get("epsilon") is not None
+    n_fitted = np.size(mechanism.epsilon if is_epsilon else mechanism.noise_scale)
     if n_fitted not in (1, n):
-        is_epsilon = mechanism.get_params().get("epsilon") is not None
         raise ValueError(
             f"Z has {n} records, but the fitted {type(mechanism).__name__} has noise for each of {n_fitted}: "
             + ("pass epsilon=, one number or one per record" if is_epsilon else "give the records that were fitted")

@@ -175,7 +175,7 @@ def noise_of(mechanism, places, low, width, scales=None):
     if mechanism.tables == "noise":
         return OfNoise(mechanism, places, low, width)
     if scales is not None:
-        mechanism = type(mechanism)(scale=scales, bounds=mechanism.bounds, clamp=mechanism.clamp)
+        mechanism = mechanism.of_scales(scales, 1)
     pieces = InPieces(mechanism._lower(n_records=len(places), n_features=1), places)
     return OfCoins(pieces, mechanism.bounds_for(1)[0]) if mechanism.piece_shape == "mean" else pieces
 

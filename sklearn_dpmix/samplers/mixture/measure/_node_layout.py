@@ -76,7 +76,7 @@ class NodeLayout:
         if self.n_moves is not None:  # a user who asks for few moves gets all else of a sweep
             law[MORE_RENEWALS] = 0.0
         if lookup is None:
-            lookup, near = chart.lookup(mechanism, nodes[:-1], *scales), mechanism.near(nodes[:-1])
+            lookup, near = chart.lookup(mechanism, nodes[:-1], *scales), mechanism.near(nodes[:-1], *scales)
         seen = Compressed(chart, masses, nodes, lookup, near, law, are_records, width, cells)
         return self.with_threshold(seen, release)
 
@@ -297,17 +297,19 @@ def nodes_of_several(release: Any, chart: Any, width: float) -> Any:
 
 def nodes_of_scales(release: Any, chart: Any, width: float) -> tuple[Any, Any]:
     """Nodes and the scales of their noise, for cells of this width under the least, if much fewer than records."""
-    mechanism, n, scales = release.channel, release.n_records, release.noise_scale()[:, 0]
-    z = mechanism.folded(release.Z)
+    mechanism, n = release.channel, release.n_records
+    scales, z = mechanism.scales(n, release.n_features), mechanism.folded(release.Z)
     if n > FEW and release.n_features == 1:
         sd = chart.narrowest()[0]
-        core, kinks, factor = core_of(release), mechanism.kinks(1)[0], width / mechanism.node_spacing(sd)
+        core, factor = core_of(release), width / mechanism.node_spacing(sd)
 
         def edges_between(places, scale):
-            spacing = mechanism.node_spacing(sd, scale)
-            return cell_edges(places[0], places[-1], *core, factor * spacing, kinks, places)
+            one = mechanism.of_scales(scale, 1)
+            spacing = factor * one.node_spacing(sd)
+            return cell_edges(places[0], places[-1], *core, spacing, one.kinks(1)[0], places)
 
-        places, of_nodes, weights = compress_scaled(z[:, 0], scales, factor * BAND, edges_between)
+        band = factor * BAND if mechanism.is_smooth_in_scale else None
+        places, of_nodes, weights = compress_scaled(z[:, 0], scales, band, edges_between)
         if len(weights) < FEWER * n:
             return np.vstack([places, weights]), of_nodes
     order = np.argsort(z[:, 0], kind="stable")

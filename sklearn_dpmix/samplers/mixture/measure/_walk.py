@@ -66,9 +66,9 @@ class MixingMeasure(NodeLayout, ChoiceOfFew, Starts, MixtureSampler):
 
     It takes these kernels under these mechanisms:
 
-    - normal: Laplace or Gaussian noise, clamped or not, with one scale or one per record; integer noise with one scale;
-      square wave, piecewise and hybrid mechanisms and binomial counts with one ε; Haar coefficients; for one feature,
-      any other noise with one scale that is added to clamped records; or no mechanism;
+    - normal: Laplace or Gaussian noise, clamped or not, with one scale or one per record; square wave and piecewise
+      mechanisms with one ε or one per record; integer noise, the hybrid mechanism and binomial counts with one; Haar
+      coefficients; for one feature, any other noise with one scale that is added to clamped records; or no mechanism;
     - truncated normal and beta, for one feature: the same, except integer noise and no mechanism;
     - convolved normal: unclamped Gaussian noise with one scale;
     - multivariate normal: Laplace or Gaussian noise (see :class:`~sklearn_dpmix.kernels.MultivariateNormalKernel`);
