@@ -99,7 +99,8 @@ def _within_floats(check, *arrays, **options):
                 "since a date"
             )
     try:
-        return check(*arrays, **options)
+        checked = check(*arrays, **options)
+        return (checked[0], _finite(checked[1])) if options.get("y_numeric") else checked
     except OverflowError:
         raise ValueError(f"{name} contains an integer that is too large for floating point") from None
     except ValueError as error:
@@ -120,6 +121,14 @@ def _within_floats(check, *arrays, **options):
             raise
         advice = values[values.rindex("\nReshape") :]
         raise ValueError(f"{what.strip()} {name} has shape {np.shape(arrays[0])}.{advice}") from None
+
+
+def _finite(y):
+    """y as floats: scikit-learn looks for missing values before it converts objects and text."""
+    y = y.astype(np.float64)
+    if not np.isfinite(y).all():
+        raise ValueError("Input y contains NaN or infinity: drop these records, or impute what is missing")
+    return y
 
 
 def _has_text(array):

@@ -12,15 +12,14 @@ from .._base.parameters import check_array, check_X_y
 def check_confidential(estimator, X, y=None, *, y_numeric=False, ensure_2d=True):
     """scikit-learn's ``check_array(X)`` or ``check_X_y(X, y)``, of finite numbers, with errors that quote nothing.
 
-    With ``y_numeric=True`` y is converted to floats, which scikit-learn does not do for an array of text.
+    With ``y_numeric=True`` y is converted to floats.
     """
     options = {"dtype": np.float64, "order": "C", "ensure_2d": ensure_2d, "estimator": estimator}
     try:
         with np.errstate(all="ignore"):
             if y is None:
                 return check_array(X, **options)
-            X, y = check_X_y(X, y, y_numeric=y_numeric, **options)
-            return X, y.astype(np.float64) if y_numeric else y
+            return check_X_y(X, y, y_numeric=y_numeric, **options)
     except Exception:  # raised below: not even as its context
         pass
     shapes = f"X of shape {_shape(X)}" + ("" if y is None else f" and y of shape {_shape(y)}")

@@ -14,7 +14,7 @@ from ..privacy._guarantee import rounded_up
 from ._channel import RecordChannel
 from ._losses import of_a_part
 from ._secure import secure_release
-from ._statistic_releases import StatisticReleases, log_densities
+from ._statistic_releases import StatisticReleases, least_records, log_densities
 
 #: what says how releases follow from noise, and where they are alike
 LEAST_LOG_DENSITY = -650.0  # of a release, where densities are added up: 1e-300 is -691
@@ -222,7 +222,8 @@ class AdditiveMechanism(StatisticReleases, RecordChannel):
         ImportError
             For ``secure=True`` without OpenDP.
         """
-        X = check_array(X, dtype=np.float64, order="C", input_name="X", estimator=type(self).__name__)
+        options = {"dtype": np.float64, "order": "C", "estimator": type(self).__name__}
+        X = check_array(X, **options, input_name="X", ensure_min_samples=least_records(self.query))
         refuse_seed(secure, random_state)
         self._check_threshold(X.shape[1])
         if secure and self.secure_noise is None:

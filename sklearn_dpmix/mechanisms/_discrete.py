@@ -121,7 +121,9 @@ class IntegerMechanism(AdditiveMechanism):
         value = super()._value(X)
         name = "X" if self.is_local else "query.value(X)"
         self._check_integers(name, value, remedy, is_quoted=self.is_local)
-        self._check_size(name, value, LARGEST_VALUE, "2**52", is_quoted=self.is_local)
+        if not self.is_local:  # a refusal would say something about the records; a cut adds nothing to what they change
+            return np.clip(value, -LARGEST_VALUE, LARGEST_VALUE)
+        self._check_size(name, value, LARGEST_VALUE, "2**52")
         return value
 
     @staticmethod
@@ -131,11 +133,11 @@ class IntegerMechanism(AdditiveMechanism):
             raise ValueError(f"{name} must hold integers{_quote(values, wrong, is_quoted)}: {remedy}")
 
     @staticmethod
-    def _check_size(name, values, largest, words, is_quoted=True):
+    def _check_size(name, values, largest, words):
         wrong = np.abs(values) > largest
         if np.any(wrong):
             raise ValueError(
-                f"{name} must be at most {words} in magnitude{_quote(values, wrong, is_quoted)}: above 2**53 floats "
+                f"{name} must be at most {words} in magnitude{_quote(values, wrong, True)}: above 2**53 floats "
                 "skip integers, and noise needs room; use another unit"
             )
 

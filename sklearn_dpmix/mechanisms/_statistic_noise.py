@@ -11,6 +11,7 @@ from .._base.generators import as_generator
 from .._base.one_line import OneLine
 from .._base.parameters import check_array, check_flag, positive_number
 from .._base.typing import Array, Floats, Seed
+from ._statistic_releases import least_records
 
 
 class StatisticNoise(OneLine):
@@ -74,7 +75,7 @@ class StatisticNoise(OneLine):
         """
         if check_flag("secure", secure):
             raise ValueError(f"{type(self).__name__} has no secure=True: it draws with NumPy only")
-        statistics = self._statistics(self._records("X", X))
+        statistics = self._statistics(self._records("X", X, least_records(self.query)))
         Z = statistics[:, : self._k(statistics)] + self._draw(as_generator(random_state), statistics)
         return Z if self.query is None else Z[0]
 
@@ -160,8 +161,7 @@ class StatisticNoise(OneLine):
         return n_releases * self._log_peak(k)
 
     def _neighbours(self):
-        added = getattr(self.query, "neighbours", "replace") == "add_remove"
-        return "add or remove one record" if added else "replace one record"
+        return "replace one record" if least_records(self.query) else "add or remove one record"
 
     def _check_query(self, words):
         if self.query is None:
@@ -173,5 +173,6 @@ class StatisticNoise(OneLine):
     def _k(self, statistics):
         return statistics.shape[1] - self.n_hidden
 
-    def _records(self, name, X):
-        return check_array(X, dtype=np.float64, order="C", input_name=name, estimator=type(self).__name__)
+    def _records(self, name, X, least=1):
+        options = {"dtype": np.float64, "order": "C", "estimator": type(self).__name__}
+        return check_array(X, **options, input_name=name, ensure_min_samples=least)

@@ -11,6 +11,11 @@ from .._base.compiled import entry
 from .._base.typing import Array, Floats
 
 
+def least_records(query: Any) -> int:
+    """Fewest records of a release: where neighbours add or remove one, a refusal of none would tell them apart."""
+    return 0 if getattr(query, "neighbours", "replace") == "add_remove" else 1
+
+
 class StatisticReleases:
     """The part of :class:`AdditiveMechanism` that is about statistics before noise, wherever they come from."""
 

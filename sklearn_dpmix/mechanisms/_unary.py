@@ -33,6 +33,7 @@ class UnaryEncodingMechanism(OwnDraws, RecordLosses, IndirectChannel):
     n_categories : int
         K, from 2 to 10,000.
     kind : {"optimised", "symmetric"}, default="optimised"
+        "optimized" is the first of them, too.
 
     Raises
     ------
@@ -77,7 +78,7 @@ class UnaryEncodingMechanism(OwnDraws, RecordLosses, IndirectChannel):
         self._is_symmetric()
 
     def _is_symmetric(self):
-        if not isinstance(self.kind, str) or self.kind not in ("optimised", "symmetric"):
+        if not isinstance(self.kind, str) or self.kind not in ("optimised", "optimized", "symmetric"):
             raise ValueError(f'kind must be "optimised" or "symmetric", got kind={self.kind!r}')
         return self.kind == "symmetric"
 

@@ -4,6 +4,7 @@ import contextlib
 import hashlib
 import json
 import os
+from dataclasses import fields
 
 from .._base.files import HeldFile, beginning, replacing, resolved
 from ._barker import BarkerCurve, barker_rdp
@@ -137,7 +138,7 @@ def _to_json(releases):
     if type(releases) in (GaussianReleases, SubsampledGaussianReleases):
         return {"kind": type(releases).__name__, **vars(releases)}
     if type(releases) is SubsampledReleases and type(releases.one_batch) is BarkerCurve:
-        numbers = {name: value for name, value in vars(releases).items() if name != "one_batch"}
+        numbers = {one.name: getattr(releases, one.name) for one in fields(releases) if one.name != "one_batch"}
         return {"kind": "SubsampledReleases", "barker": vars(releases.one_batch), **numbers}
     raise TypeError(
         f"a ledger with a path cannot store {releases!r}: it holds GaussianReleases, SubsampledGaussianReleases and "

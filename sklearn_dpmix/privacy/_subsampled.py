@@ -3,14 +3,16 @@
 from collections.abc import Callable
 from dataclasses import dataclass
 from functools import lru_cache
+from typing import ClassVar
 
 import numpy as np
 from numpy.typing import ArrayLike
 
 from .._base.typing import Array, Floats
-from ._amplification import amplified
+from ._amplification import amplified, evaluate
 from ._number_checks import check_batch, check_count, check_orders
 from ._releases import Releases, times
+from ._renyi import ORDERS
 
 
 @dataclass(frozen=True, init=False)
@@ -25,7 +27,8 @@ class SubsampledReleases(Releases):
     ----------
     rdp : callable
         ``rdp(orders)`` takes an array of orders > 1, infinity included, and returns an array of the divergences of one
-        release on a batch of which one record is replaced, in nats; inf if there is no bound.
+        release on a batch of which one record is replaced, in nats; inf if there is no bound.  They must depend on
+        the orders alone, and stay as they are.
     batch_size : int
         Records in a batch, at least 1.
     n_records : int
@@ -43,8 +46,8 @@ class SubsampledReleases(Releases):
     Raises
     ------
     ValueError
-        For counts that are not integers, a batch beyond the data, or divergences that are negative, NaN or of another
-        shape than the orders.
+        For counts that are not integers, a batch beyond the data, divergences that are negative, NaN or of another
+        shape than the orders; and in use, if ``rdp`` gives others than at first.
     TypeError
         If ``rdp`` cannot be called.
 
@@ -60,6 +63,7 @@ class SubsampledReleases(Releases):
     batch_size: int
     n_records: int
     n_releases: int = 1
+    _at_first: ClassVar[tuple[float, ...]]
 
     def __init__(self, rdp: Callable[[Array], Array], batch_size: int, n_records: int, n_releases: int = 1) -> None:
         if not callable(rdp):
@@ -69,11 +73,21 @@ class SubsampledReleases(Releases):
         object.__setattr__(self, "batch_size", batch_size)
         object.__setattr__(self, "n_records", n_records)
         object.__setattr__(self, "n_releases", check_count("n_releases", n_releases, 0))
+        object.__setattr__(self, "_at_first", self._divergences())
+
+    def _divergences(self):
+        """Those of one batch, by which a function that has changed is known."""
+        return tuple(evaluate(self.one_batch, ORDERS).tolist())
 
     def rdp(self, orders: ArrayLike) -> Floats:
         """Return the bound for each order α."""
         orders = check_orders(orders)
-        key = (self.one_batch, self.batch_size / self.n_records, tuple(np.ravel(orders).tolist()))
+        if self._divergences() != self._at_first:
+            raise ValueError(
+                f"rdp={self.one_batch!r} gives other divergences than when it was passed, and what was spent is not "
+                "known any more: pass a function of the orders alone, a new one for each mechanism"
+            )
+        key = (self.one_batch, self._at_first, self.batch_size / self.n_records, tuple(np.ravel(orders).tolist()))
         try:
             one = _cached_rdp(*key)
         except TypeError as error:
@@ -83,7 +97,7 @@ class SubsampledReleases(Releases):
         return times(one.reshape(orders.shape), self.n_releases)
 
 
-def _rdp(curve, q, orders):
+def _rdp(curve, at_first, q, orders):
     """Return the bound of one release for each order."""
     bound = amplified(curve, q, np.array(orders))
     bound.flags.writeable = False

@@ -147,6 +147,18 @@ def test_bad_data_spend_nothing(data, message):
     assert len(ledger.entries) == 0
 
 
+@pytest.mark.parametrize("y", [[None], ["inf"], [np.nan]])
+@pytest.mark.parametrize("mechanism", [PENALTY.mechanism, None], ids=["confidential", "known"])
+def test_a_response_that_is_no_number_is_refused(y, mechanism):
+    """scikit-learn looks for missing values before it converts objects and text: one NaN could move a ratio by more."""
+    ledger = PrivacyLedger(4.0, 1e-6)
+    model = clone(PENALTY).set_params(ledger=ledger if mechanism else None, mechanism=mechanism)
+    for responses in (np.array([0.5] * 9 + y, object), [0.5] * 9 + y):
+        with pytest.raises(ValueError, match="finite number" if mechanism else "contains NaN"):
+            model.fit(np.zeros((10, 1)), responses)
+    assert len(ledger.entries) == 0
+
+
 def test_barker_clips_where_nothing_bounds_ratios():
     """Under a mechanism, with a model of the package and with a user's own; the clipped fraction stays hidden."""
 
@@ -250,6 +262,28 @@ def test_ctrl_c_keeps_the_draws(monkeypatch):
         fitted = clone(PENALTY).set_params(n_chains=1).fit(X)
     assert 0 < fitted.n_iter_ <= 30 and fitted.theta_draws_.shape[1] == fitted.n_iter_
     assert fitted.privacy_spent_.epsilon > 3.999
+
+
+def test_an_error_keeps_the_draws(monkeypatch):
+    """A fit that fails in the middle has what was paid for beside the attributes of an earlier fit."""
+    from sklearn_dpmix.samplers.private._penalty import Penalty
+
+    step, count, fitted = Penalty.step, [0], clone(PENALTY).fit(X)
+
+    def failing(self, state, source):
+        count[0] += 1
+        if count[0] > 20:
+            raise MemoryError
+        return step(self, state, source)
+
+    before = fitted.theta_draws_
+    monkeypatch.setattr(Penalty, "step", failing)
+    with pytest.raises(MemoryError) as raised:
+        fitted.fit(X)
+    assert "the draws that were made are kept as unused_release" in raised.value.__notes__[0]
+    n_chains, n, n_params = fitted.unused_release.shape
+    assert (n_chains, n_params) == (2, 2) and 0 < n <= 10 and np.isfinite(fitted.unused_release).all()
+    assert fitted.theta_draws_ is before
 
 
 def test_a_likelihood_that_leaves_its_support_is_not_entered():

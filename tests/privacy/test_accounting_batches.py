@@ -192,9 +192,27 @@ def test_the_gaussian_bound_is_tighter_than_theorem_9():
 def test_a_curve_that_is_none_is_refused():
     for curve in (lambda a: -a, lambda a: a * np.nan, lambda a: 1.0):
         with pytest.raises(ValueError, match="rdp must return one divergence of at least 0"):
-            SubsampledReleases(curve, 2, 10).rdp([2.0, 3.0])
+            SubsampledReleases(curve, 2, 10)
     with pytest.raises(TypeError, match="rdp must be a function of an array of orders, got 2"):
         SubsampledReleases(2, 2, 10)
+
+
+def test_a_curve_that_changes_is_noticed():
+    """Divergences of an earlier mechanism are not those of this one, whichever came first."""
+    sigma = [20.0]
+
+    def curve(orders):
+        return orders / (2.0 * sigma[0] ** 2)
+
+    little = SubsampledReleases(curve, 100, 1000, 50)
+    before = little.rdp([2.0, 8.0])
+    sigma[0] = 2.0
+    much = SubsampledReleases(curve, 100, 1000, 50).rdp([2.0, 8.0])
+    fresh = SubsampledReleases(lambda orders: orders / 8.0, 100, 1000, 50).rdp([2.0, 8.0])
+    assert np.all(much > 10.0 * before)
+    np.testing.assert_array_equal(much, fresh)
+    with pytest.raises(ValueError, match="gives other divergences than when it was passed"):
+        little.rdp([2.0, 8.0])
 
 
 # ---------------------------------------------------------------- Theorem 9's rival, by the privacy profile

@@ -12,6 +12,7 @@ from sklearn_dpmix.mechanisms import (
     DiscreteLaplaceMechanism,
     GaussianMechanism,
     LaplaceMechanism,
+    MultivariateNormalMechanism,
 )
 from sklearn_dpmix.models import FAMILIES, Bernoulli, Beta, Family, Gamma, Multinomial, Normal, Poisson, resolve_family
 from sklearn_dpmix.queries import BoundedRecords, ClassFeatureCounts, Query, RegressionMoments, SufficientStatistics
@@ -142,6 +143,20 @@ def test_discrete_mechanisms_take_counts(cls):
     ):
         Z = cls(**budget, query=query).privatize(records, random_state=1)
         assert Z.shape == (query.n_statistics,) and np.array_equal(Z, np.round(Z))
+
+
+@pytest.mark.parametrize("cls", [LaplaceMechanism, DiscreteLaplaceMechanism, MultivariateNormalMechanism])
+def test_no_record_is_released_as_one_is(cls):
+    """Where neighbours add or remove one; else the number of records is public, and 0 of them an error."""
+    for neighbours in ("add_remove", "replace"):
+        query = BoundedRecords((0, 9), n_features=2, neighbours=neighbours)
+        mechanism = cls(np.eye(2), query=query) if cls is MultivariateNormalMechanism else cls(1.0, query=query)
+        assert mechanism.privatize(np.ones((1, 2)), random_state=0).shape == (2,)
+        if neighbours == "add_remove":
+            assert mechanism.privatize(np.empty((0, 2)), random_state=0).shape == (2,)
+        else:
+            with pytest.raises(ValueError, match="0 sample"):
+                mechanism.privatize(np.empty((0, 2)), random_state=0)
 
 
 def test_the_guarantee_says_which_neighbours():

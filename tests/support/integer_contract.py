@@ -105,6 +105,9 @@ class IntegerContract(BudgetContract, IntegerLaw):
         assert law_is(noise, lambda e: np.exp(log_pmf(alone, e)))
         expected = sum(log_pmf(alone, Z[:, j] - mechanism.query.value(X)[j]) for j in range(2))
         np.testing.assert_allclose(mechanism.log_density(Z, X), expected, rtol=1e-12)
+        for records in (2**51, 2**51 + 1):  # whose sum is 2**52, and more: an error would tell them apart
+            of_large = self.cls(scale=1e-9, query=SumQuery([(0, 2**52), (0, 1)])).privatize([[2**51, 0], [records, 0]])
+            np.testing.assert_array_equal(of_large, [2.0**52, 0.0])
         half = self.cls(**self.budget, query=SumQuery(PAIR, offset=0.5))
         with pytest.raises(ValueError, match=r"query.value\(X\) must hold integers: "):
             half.privatize(X)

@@ -95,7 +95,7 @@ class DPInputs:
             checked = check_array(X, dtype=np.float64, order="C", input_name="X", estimator=self)
         else:
             checked = check_X_y(X, y, dtype=np.float64, y_numeric=True, estimator=self)
-        records = checked if y is None else np.column_stack([checked[0], checked[1].astype(np.float64)])
+        records = checked if y is None else np.column_stack(checked)
         validate_data(self, X, skip_check_array=True)
         self._check_columns(model, records, y)
         return records

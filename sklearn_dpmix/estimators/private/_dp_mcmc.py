@@ -33,6 +33,10 @@ UNUSED_START = (
     "the budget counts as spent, but where noisy Newton steps had come to is kept as unused_release: "
     "init=unused_release starts there"
 )
+UNUSED_DRAWS = (
+    "the budget counts as spent, but the draws that were made are kept as unused_release, of shape (n_chains, n, "
+    "n_params)"
+)
 
 
 class Plan(NamedTuple):
@@ -202,13 +206,23 @@ class DPMCMC(CallbackSupportMixin, MonitoredDraws, DPInputs, BaseEstimator):
         chains = [
             PrivateChain(sampler.init(psi, source), source) for psi, source in zip(starts, sources[1:], strict=True)
         ]
+        made = ()
         with Progress(self, 0, plan.n_iter, unit="iteration") as progress:
-            chains, blocks, n_done = run_chains(
-                chains, sampler, plan.n_iter, n_jobs=self.n_jobs, watch=lambda chains, blocks, n_done: progress(n_done)
-            )
+
+            def watch(chains, blocks, n_done):
+                nonlocal made
+                made = blocks
+                progress(n_done)
+
+            try:
+                chains, blocks, n_done = run_chains(chains, sampler, plan.n_iter, n_jobs=self.n_jobs, watch=watch)
+            except Exception:
+                if made and budget is not None:
+                    self._keep_unused(draws_of(zip(*made, strict=True)), UNUSED_DRAWS)
+                raise
         if n_done == 0:
             raise KeyboardInterrupt("interrupted before there was anything to keep; the budget is spent nevertheless")
-        self.theta_draws_, self.n_iter_ = np.array([np.concatenate(own) for own in blocks]), n_done
+        self.theta_draws_, self.n_iter_ = draws_of(blocks), n_done
         self._keep(budget, plan, [chain.state for chain in chains], sources[0], len(records))
 
     def _starts(self, target, plan, sources):
@@ -323,3 +337,8 @@ class DPMCMC(CallbackSupportMixin, MonitoredDraws, DPInputs, BaseEstimator):
         parts = np.array_split(X, -(-len(X) * len(draws) // CHUNK))
         densities = [logsumexp([model.log_density(x, theta) for theta in draws], axis=0) for x in parts]
         return np.concatenate(densities) - np.log(len(draws))
+
+
+def draws_of(blocks):
+    """All draws, (n_chains, n, n_params), of the blocks of each chain."""
+    return np.array([np.concatenate(own) for own in blocks])

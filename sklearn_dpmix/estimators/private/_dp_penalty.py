@@ -118,9 +118,10 @@ class DPPenaltyMCMC(RandomWalkMCMC):
         Computed without the first ``burn_in``.
     n_iter_ : int
         Iterations of each chain.
-    unused_release : ndarray of shape (n_params,)
-        Only after Ctrl-C before the first iteration: where the preconditioner's noisy steps, which are paid for, had
-        come to.  Another fit may start there (``init``).
+    unused_release : ndarray of shape (n_params,), or (n_chains, n, n_params)
+        Only if a fit failed after its budget was spent.  Of shape (n_params,), before the first iteration: where the
+        preconditioner's noisy steps had come to; another fit may start there (``init``).  Else the draws that were
+        made.
 
     References
     ----------
