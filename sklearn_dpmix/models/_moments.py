@@ -19,6 +19,10 @@ CLAMP = OUTSIDE["clamp"]
 ROUNDING = 1e-14
 NOTHING = 1e-20  # the least variance of a beta record, in squares of what its bounds are apart
 NODES, WEIGHTS = np.polynomial.legendre.leggauss(64)
+#: A rule for bounds within which a normal density is almost flat: at most so many standard deviations apart, and so many
+#: times that, times the distance of the farther one from the mean in standard deviations
+FLAT_NODES, FLAT_WEIGHTS = np.polynomial.legendre.leggauss(16)
+FLAT, FLAT_IN_TAIL = 1.0, 10.0
 REACH = 14.0  # standard deviations of logit(x), beyond which a beta distribution has less than 1e-6
 
 
@@ -94,29 +98,40 @@ def normal_moments(mu, variance, lo, hi, outside, gain, offset, mean, root):
     With x = c + d, where c is μ moved into the bounds, the pair is linear in (d, d²): (x, x²) = (c + d, c² + 2cd + d²).
     Moments of d lose little to cancellation, and the lower factor of Cov(x, x²) is ((1, 0), (2c, 1)) times that of
     Cov(d, d²).  On the bounds, with z = (x - μ)/σ from α to β, the moments ∫ z^r φ are m_0 = Φ(β) - Φ(α), m_1 = φ(α) -
-    φ(β), m_r = (r-1) m_{r-2} + α^(r-1) φ(α) - β^(r-1) φ(β).
+    φ(β), m_r = (r-1) m_{r-2} + α^(r-1) φ(α) - β^(r-1) φ(β).  Where α and β are close these would be small differences:
+    a Gauss–Legendre rule loses nothing there.
     """
-    sd = sqrt(variance)
+    sd, width = sqrt(variance), hi - lo
     if outside == 0.0:
         mean[0], mean[1] = mu, mu * mu + variance
         root[0, 0], root[0, 1], root[1, 0], root[1, 1] = sd, 0.0, 2.0 * mu * sd, sqrt(2.0) * variance
         return
     alpha, beta = (lo - mu) / sd, (hi - mu) / sd
     below, above = 0.5 * erfc(-alpha * sqrt(0.5)), 0.5 * erfc(beta * sqrt(0.5))
-    m0 = mass_between(alpha, beta, below, above)
-    f, g = normal_density(alpha), normal_density(beta)
-    m1 = f - g
-    m2 = m0 + alpha * f - beta * g
-    m3 = 2.0 * m1 + alpha * alpha * f - beta * beta * g
-    m4 = 3.0 * m2 + alpha * alpha * alpha * f - beta * beta * beta * g
-    c = min(max(mu, lo), hi)
-    delta = mu - c  # d = δ + σz
-    d1 = delta * m0 + sd * m1
-    d2 = delta * delta * m0 + 2.0 * delta * sd * m1 + variance * m2
-    d3 = delta**3 * m0 + 3.0 * delta * delta * sd * m1 + 3.0 * delta * variance * m2 + sd * variance * m3
-    d4 = delta**4 * m0 + 4.0 * delta**3 * sd * m1 + 6.0 * delta * delta * variance * m2
-    d4 += 4.0 * delta * sd * variance * m3 + variance * variance * m4
-    width = hi - lo
+    c, apart = min(max(mu, lo), hi), width / sd
+    if apart <= FLAT and apart * max(abs(alpha), abs(beta)) <= FLAT_IN_TAIL:
+        m0 = d1 = d2 = d3 = d4 = 0.0
+        for i in range(len(FLAT_NODES)):
+            share = 0.5 + 0.5 * FLAT_NODES[i]
+            weight, d = 0.5 * FLAT_WEIGHTS[i] * apart * normal_density(alpha + share * apart), lo - c + share * width
+            m0 += weight
+            d1 += weight * d
+            d2 += weight * d * d
+            d3 += weight * d**3
+            d4 += weight * d**4
+    else:
+        m0 = mass_between(alpha, beta, below, above)
+        f, g = normal_density(alpha), normal_density(beta)
+        m1 = f - g
+        m2 = m0 + alpha * f - beta * g
+        m3 = 2.0 * m1 + alpha * alpha * f - beta * beta * g
+        m4 = 3.0 * m2 + alpha * alpha * alpha * f - beta * beta * beta * g
+        delta = mu - c  # d = δ + σz
+        d1 = delta * m0 + sd * m1
+        d2 = delta * delta * m0 + 2.0 * delta * sd * m1 + variance * m2
+        d3 = delta**3 * m0 + 3.0 * delta * delta * sd * m1 + 3.0 * delta * variance * m2 + sd * variance * m3
+        d4 = delta**4 * m0 + 4.0 * delta**3 * sd * m1 + 6.0 * delta * delta * variance * m2
+        d4 += 4.0 * delta * sd * variance * m3 + variance * variance * m4
     if outside == CLAMP:
         low, high = lo - c, hi - c
         d1 += low * below + high * above
