@@ -17,6 +17,8 @@ from ._prior_updates import log_normal_prior, log_rate_prior, log_shapes_prior
 from ._priors import GammaPrior, GammaProductPrior, NormalInverseGammaPrior
 from ._wide_priors import LogLogisticPrior, MeanPrecisionPrior, NormalCauchyPrior
 
+ROUNDED = 1e-13  # share of a sum of squares that is little more than its rounding error
+
 
 class GammaRecords(Identity):
     """Gamma(known_shape, rate θ) records: the common part of the exponential and the gamma family."""
@@ -203,6 +205,9 @@ class Normal(Family):
 
     def is_statistic(self, s: Array, n: float, slack: Array) -> bool:
         return bool(s[1] >= 0.0 and (not n or s[1] >= s[0] ** 2 / n - slack[1]))
+
+    def is_lost_to_rounding(self, s: Array, n: float) -> bool:
+        return bool(n > 1 and s[1] - s[0] ** 2 / n < ROUNDED * s[1])
 
     def nearest_statistic(self, s: Array, n: float) -> Any:
         return np.array([s[0], max(s[1], s[0] ** 2 / n)])

@@ -171,6 +171,10 @@ class Family(Component):
         """
         return not self.is_integer or bool(np.all(s == np.floor(s)))
 
+    def is_lost_to_rounding(self, s: Array, n: float) -> bool:
+        """Return whether rounding of the sums s of n records hides how they differ."""
+        return False
+
     def nearest_statistic(self, s: Array, n: float) -> Array:
         """Return what Σ t(x) of n records can be, near s: here s itself."""
         return s

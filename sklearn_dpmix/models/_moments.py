@@ -19,8 +19,8 @@ CLAMP = OUTSIDE["clamp"]
 ROUNDING = 1e-14
 NOTHING = 1e-20  # the least variance of a beta record, in squares of what its bounds are apart
 NODES, WEIGHTS = np.polynomial.legendre.leggauss(64)
-#: A rule for bounds within which a normal density is almost flat: at most so many standard deviations apart, and so many
-#: times that, times the distance of the farther one from the mean in standard deviations
+#: A rule for bounds between which a normal density is almost flat: at most so many standard deviations apart; and that
+#: times the distance of the mean from the farther one, in standard deviations, is at most the second number
 FLAT_NODES, FLAT_WEIGHTS = np.polynomial.legendre.leggauss(16)
 FLAT, FLAT_IN_TAIL = 1.0, 10.0
 REACH = 14.0  # standard deviations of logit(x), beyond which a beta distribution has less than 1e-6

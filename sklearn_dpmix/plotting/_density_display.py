@@ -132,7 +132,7 @@ class DensityDisplay:
             Other densities by name: a fitted estimator with ``score_samples`` (such as
             :class:`~sklearn_dpmix.DeconvolutionKDE`), a function of points (n_points,), or numbers at ``points``.
         records, release, unit :
-            As for the class.
+            As for the class; of a table with all features, ``feature`` is shown.
         feature_name : str, optional
             None: the estimator's ``feature_names_in_``, otherwise "x0".
         ax : matplotlib Axes, optional
@@ -168,6 +168,7 @@ class DensityDisplay:
                 f"{caller} draws densities, but the records of estimator={estimator!r} are categories: draw bars of "
                 "density_draws([[0], [1], ...])"
             )
+        records, release = (_column(values, j, n_features) for values in (records, release))
         points = _default_points(estimator, n_points, j, records) if points is None else _check_points(points)
         X = points[:, None]
         if feature_name is None:
@@ -266,12 +267,24 @@ class DensityDisplay:
         return self
 
     def _edges(self):
-        """Bins over the points, as many as the square root of the number of records there, so that several modes
-        show."""
+        """Bins over the points, as many as the square root of the number of records there, so that several modes show.
+
+        Of integers each holds as many, so that none is empty for its place alone.
+        """
         low, high = self.points[0], self.points[-1]
         data = self.records if self.records is not None else self.release
         n_inside = 0 if data is None else np.count_nonzero((data >= low) & (data <= high))
-        return np.linspace(low, high, int(np.clip(np.sqrt(n_inside), FEWEST_BINS, MOST_BINS)) + 1)
+        n_bins = int(np.clip(np.sqrt(n_inside), FEWEST_BINS, MOST_BINS))
+        if data is not None and np.array_equal(data, np.rint(data)):
+            width = max(round((high - low) / n_bins), 1.0)
+            return np.arange(np.rint(low) - 0.5, high + width, width)
+        return np.linspace(low, high, n_bins + 1)
+
+
+def _column(values, j, n_features):
+    """Column ``j`` of a table with all features, or what is none."""
+    is_table = n_features > 1 and np.shape(values)[1:] == (n_features,)
+    return np.asarray(values)[:, j] if is_table else values
 
 
 def _heights(data, edges):

@@ -327,3 +327,38 @@ class LogisticMechanism(AdditiveMechanism):
     def log_noise(self, e, scale):
         u = abs(e) / scale
         return -u - 2.0 * np.log1p(np.exp(-u))
+
+
+@pytest.mark.parametrize("centre, spread", [(1.7e9, 60.0), (1e9, 1.0)])
+def test_records_that_are_alike_beside_their_size_are_doubted(centre, spread):
+    """Of times in seconds since 1970 Σx² keeps nothing of how they differ; less a public number, it does."""
+    x = np.random.default_rng(0).normal(centre, spread, 40)
+    model = PrivateExpFamilyGibbs(None, family="normal", n_records=40, n_chains=1, n_warmup=5, n_draws=8)
+    with warnings.catch_warnings(record=True) as caught:
+        warnings.simplefilter("always")
+        model.fit([x.sum(), np.sum(x * x)])
+    assert any("Subtract a public number" in str(one.message) for one in caught)
+    x -= round(centre)
+    with warnings.catch_warnings(record=True) as caught:
+        warnings.simplefilter("always")
+        model.fit([x.sum(), np.sum(x * x)])
+    assert not any("Subtract a public number" in str(one.message) for one in caught)
+
+
+def test_a_count_below_0_that_noise_cannot_have_made_is_doubted():
+    query = SufficientStatistics("bernoulli")
+    for mechanism in (LaplaceMechanism(scale=1.0), GaussianMechanism(scale=1.0), DiscreteLaplaceMechanism(scale=1.0)):
+        for value, is_doubted in ((-50, True), (-3, False), (5, False)):
+            count = NoisyCount(value, mechanism)
+            model = PrivateExpFamilyGibbs(
+                LaplaceMechanism(1.0, query=query),
+                family="bernoulli",
+                n_records=count,
+                n_chains=1,
+                n_warmup=5,
+                n_draws=8,
+            )
+            with warnings.catch_warnings(record=True) as caught:
+                warnings.simplefilter("always")
+                model.fit([1.0])
+            assert any("counts fewer than no records" in str(one.message) for one in caught) is is_doubted

@@ -259,3 +259,60 @@ def test_informativeness_is_the_distance_of_the_mean_densities():
         error = 4.9 / np.sqrt(20_000)  # of the square, at α = 1e-6: its variance is at most H² (2 - H²) / n
         assert abs(model.informativeness(random_state=0) ** 2 - exact**2) < error * exact * np.sqrt(2.0)
     assert exact > 0.2
+
+
+# --- integers under integer noise: a record is a real number that was rounded ---------------------------------------
+
+
+@pytest.fixture(scope="module")
+def counts():
+    """(Model, numbers of children from 0 to 8.)"""
+    X = np.minimum(np.random.default_rng(0).poisson(1.4, (1000, 1)), 8.0)
+    mechanism = DiscreteLaplaceMechanism(epsilon=24.0, bounds=(0, 8))
+    model = PrivateDPMixture(mechanism, n_chains=2, n_warmup=300, n_draws=300, random_state=0)
+    return model.fit(mechanism.privatize(X, random_state=1)), X
+
+
+def test_probabilities_of_integers_are_those_of_records(counts):
+    """Catches P(y <= v) of the number before it is rounded: P(no child) would be 0.1 in place of 0.25."""
+    model, X = counts
+    v = np.arange(-1.0, 9.0)
+    draws = model.cdf_draws(v[:, None])
+    share, sd = np.mean(v >= X, axis=0), draws.std(axis=(0, 1))
+    assert np.all(np.abs(draws.mean(axis=(0, 1)) - share) < 5.0 * sd + 1e-12)
+    np.testing.assert_allclose(draws[..., [0, -1]], np.broadcast_to([0.0, 1.0], (*draws.shape[:2], 2)), atol=1e-12)
+    np.testing.assert_array_equal(model.cdf_draws(v[:, None] + 0.9), draws)
+    latent = model._draws_.cdf(model._kernel(), v[1:4, None])
+    assert np.any(np.abs(latent.mean(axis=(0, 1)) - share[1:4]) > 5.0 * sd[1:4])
+
+
+def test_samples_quantiles_and_moments_of_integers_agree(counts):
+    model, _ = counts
+    draws, v = model.cdf_draws(np.arange(-1.0, 9.0)[:, None]), np.arange(9.0)
+    sample = model.sample(100_000, random_state=0)[:, 0]
+    shares = np.bincount(sample.astype(int), minlength=9) / len(sample)
+    np.testing.assert_allclose(shares, np.diff(draws, axis=-1).mean(axis=(0, 1)), atol=0.01)
+    quantiles = model.quantile_draws([0.05, 0.5, 0.95])
+    places = np.take_along_axis(draws, quantiles.astype(int) + 1, axis=-1)
+    below = np.take_along_axis(draws, quantiles.astype(int), axis=-1)
+    assert np.all((below <= [0.05, 0.5, 0.95]) & (places >= [0.05, 0.5, 0.95]))
+    mean, variance = (part[..., 0] for part in model.moment_draws(clamped=True))
+    np.testing.assert_allclose(mean, np.diff(draws, axis=-1) @ v, rtol=1e-10)
+    np.testing.assert_allclose(variance, np.diff(draws, axis=-1) @ v**2 - mean**2, rtol=1e-9)
+
+
+def test_without_clamping_integers_go_on():
+    """And between bounds far apart clamped moments are those of the real numbers, which rounding hardly changes."""
+    X = np.random.default_rng(0).integers(0, 5000, (60, 1))
+    for clamp in (False, True):
+        mechanism = DiscreteLaplaceMechanism(epsilon=24.0, bounds=(0, 5000), clamp=clamp)
+        model = PrivateDPMixture(mechanism, n_chains=1, n_warmup=30, n_draws=50, random_state=0)
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore", RuntimeWarning)
+            model.fit(mechanism.privatize(X, random_state=1))
+        sample = model.sample(2000, random_state=0)
+        np.testing.assert_array_equal(sample, np.rint(sample))
+        if clamp:
+            assert sample.min() >= 0 and sample.max() <= 5000
+            mean = model.moment_draws(clamped=True).mean.mean()
+            assert abs(mean - sample.mean()) < 5.0 * sample.std() / np.sqrt(len(sample))

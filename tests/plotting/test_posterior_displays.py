@@ -66,6 +66,29 @@ def test_density_histograms_are_of_all_records():
     assert display.band_ is None
 
 
+def test_bars_of_integers_hold_as_many_each():
+    """Catches bars between integers, and those twice as high for the two in them."""
+    records = np.repeat(np.arange(10.0), 50)
+    for high, width in ((9.0, 1.0), (200.0, 9.0)):
+        display = DensityDisplay(points=[0.0, high], density=[1.0, 1.0], records=records, release=records + 0.3)
+        edges = display.plot()._edges()
+        np.testing.assert_array_equal(np.diff(edges), width)
+        assert edges[0] == -0.5 and edges[-1] >= high
+    display = DensityDisplay(points=[0.0, 9.0], density=[1.0, 1.0], records=records).plot()
+    np.testing.assert_allclose(display.records_.get_data().values, 0.1)
+
+
+def test_a_table_s_column_is_shown():
+    X = np.random.default_rng(0).normal([20.0, 70.0], 3.0, (200, 2))
+    mechanism = LaplaceMechanism(epsilon=20.0, bounds=[(0, 100)] * 2)
+    frame = pd.DataFrame(mechanism.privatize(X, random_state=1), columns=["age", "height"])
+    model = PrivateDPMixture(mechanism, n_chains=1, n_warmup=20, n_draws=20, random_state=0).fit(frame)
+    for table in (X, pd.DataFrame(X, columns=["age", "height"])):
+        display = DensityDisplay.from_estimator(model, feature="height", records=table, release=frame)
+        np.testing.assert_array_equal(display.records, X[:, 1])
+        np.testing.assert_array_equal(display.release, frame["height"])
+
+
 def test_density_compares_estimators_functions_and_numbers(mixture):
     """Catches a curve under another's name, and curves that print in grey cannot tell apart."""
     points = np.linspace(-4, 4, 9)

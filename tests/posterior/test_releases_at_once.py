@@ -1,5 +1,7 @@
 """Densities of many releases at once, for scores and labels, against those one by one."""
 
+from functools import cache
+
 import numpy as np
 import pytest
 
@@ -28,18 +30,28 @@ MECHANISMS = {
 }
 
 
+def records_of(n_features):
+    rng = np.random.default_rng(0)
+    centres = np.array([[15.0, -40.0, 30.0], [80.0, 0.0, 60.0]])[rng.integers(0, 2, N), :n_features]
+    return np.rint(rng.normal(centres, 4.0))
+
+
+@cache
+def fitted(n_features):
+    """Draws of one fit for all mechanisms: any will do, and each mechanism would compile a sweep of its own."""
+    mechanism = MECHANISMS["laplace"](BOUNDS[:n_features])
+    Z = mechanism.privatize(records_of(n_features), random_state=1)
+    return PrivateDPMixture(mechanism, sampler="neal5", n_chains=1, n_warmup=20, n_draws=20, random_state=0).fit(Z)
+
+
 @pytest.mark.filterwarnings("ignore:the chains have not mixed")
 @pytest.mark.parametrize("n_features", [1, 2, 3])
 @pytest.mark.parametrize("kind", MECHANISMS)
 def test_as_one_by_one(kind, n_features):
     """Catches a feature with another's bounds, scale or component, and a far release whose density is nothing."""
-    rng = np.random.default_rng(0)
-    centres = np.array([[15.0, -40.0, 30.0], [80.0, 0.0, 60.0]])[rng.integers(0, 2, N), :n_features]
-    records = np.rint(rng.normal(centres, 4.0))
-    mechanism = MECHANISMS[kind](BOUNDS[:n_features])
-    Z = mechanism.privatize(records, random_state=1)
-    model = PrivateDPMixture(mechanism, sampler="neal5", n_chains=1, n_warmup=20, n_draws=20, random_state=0).fit(Z)
-    at_once = model._fitted_releases()
+    mechanism, model = MECHANISMS[kind](BOUNDS[:n_features]), fitted(n_features)
+    Z = mechanism.privatize(records_of(n_features), random_state=1)
+    at_once = model._releases(mechanism.encode(Z), model._channel(mechanism, N), mechanism)
     assert at_once.noised is not None
     if kind == "no bounds":
         Z[0] = 1e8

@@ -8,6 +8,8 @@ import numpy as np
 from ..._base.parameters import is_integer, positive_integer
 from ...queries import NoisyCount
 from ...samplers.augmentation._number import KnownNumber, NoisyNumber
+from .._chain_estimator import warn_user
+from ._curator import IMPOSSIBLE, probability_beyond
 
 #: More records cannot be counted in floating point.
 LARGEST_COUNT = 2**53
@@ -53,6 +55,8 @@ def check_count(who, n_records, takes_noisy=True):
     """Return what ``n_records`` says of the number of records; raise if it does not say it."""
     if isinstance(n_records, NoisyCount):
         n_records.check()
+        if n_records.value < 0:
+            warn_if_impossible(n_records)
         variance = variance_of(n_records.mechanism)
         return RecordCount(0, n_records.likely, n_records.most, float(n_records.value), variance, n_records)
     if not is_integer(n_records):
@@ -62,6 +66,17 @@ def check_count(who, n_records, takes_noisy=True):
             f"positive integer{also}"
         )
     return known_count(positive_integer("n_records", n_records, most=LARGEST_COUNT))
+
+
+def warn_if_impossible(noisy):
+    """Warn if noise hardly ever takes a number of records, at least 0, so far below that."""
+    tail = probability_beyond(noisy.mechanism, -float(noisy.value), noisy.scale)
+    if tail is not None and tail < IMPOSSIBLE:
+        warn_user(
+            f"n_records={noisy!r} counts fewer than no records, and noise goes so far below 0 with probability "
+            f"{float(tail):.2g} only: check its sign, its mechanism, and whether it is the count of these records",
+            UserWarning,
+        )
 
 
 def variance_of(mechanism):

@@ -34,6 +34,13 @@ def check_exact_statistic(problem):
             f"no {problem.n_records} records of family {type(family).__name__} have the statistic {s.tolist()}: "
             "without a mechanism the release must be exact; give the mechanism that made it"
         )
+    if problem.outside is None and family.is_lost_to_rounding(s, n):
+        warn_user(
+            f"the records of the statistic {s.tolist()} are so alike, beside their size, that their sums say next to "
+            "nothing of how they differ: it was rounded away, and the posterior of that is hardly more than the prior "
+            "or wrong.  Subtract a public number near the records from all of them first",
+            UserWarning,
+        )
 
 
 def value_range(problem):

@@ -11,6 +11,8 @@ from ..._base.parameters import check_array, check_flag, feature_number, in_unit
 from ..._base.typing import Array, Floats, Seed
 from ._mixture_problem import lowered_kernel
 
+MOST_INTEGERS = 1000  # between bounds, of which probabilities are added up; of more, to round changes next to nothing
+
 
 class Moments(NamedTuple):
     """Draws of the population's mean and variance, each (n_chains, n_draws, n_features)."""
@@ -20,7 +22,11 @@ class Moments(NamedTuple):
 
 
 class PopulationMixin:
-    """Methods on the population, for an estimator with draws (``_draws_``), a kernel and a number of features."""
+    """Methods on the population, for an estimator with draws (``_draws_``), a kernel and a number of features.
+
+    Under integer noise a record is a real number that was rounded, halves up.  Densities and moments are of that
+    number; probabilities, quantiles, samples and clamped moments of the integer.
+    """
 
     _draws_: Any
     _n_features_: int
@@ -124,8 +130,23 @@ class PopulationMixin:
         """
         return float(np.mean(self.score_samples(X)))
 
+    def _integers(self):
+        """Bounds of confidential integers, (n_features, 2), infinite if there are none; None if records are others."""
+        mechanism, n = self.mechanism_, self._n_features_
+        if mechanism is None or mechanism.n_answers is not None or not mechanism.of_integers:
+            return None
+        bounds = mechanism.bounds_for(n) if mechanism.clamp else None
+        return np.tile([-np.inf, np.inf], (n, 1)) if bounds is None else bounds
+
+    def _rounded(self, records):
+        """What the mechanism takes records for: integers within its bounds, if it adds noise to these."""
+        integers = self._integers()
+        return records if integers is None else np.clip(np.floor(records + 0.5), *integers.T)
+
     def cdf_draws(self, X: ArrayLike) -> Floats:
         """Draws of P(every feature of a confidential record is at most X): (n_chains, n_draws, n_points).
+
+        Under integer noise records are integers, and so it is the same from one integer to the next.
 
         Raises ValueError for features that go together within a cluster (``kernel="multivariate_normal"``).
         """
@@ -135,10 +156,13 @@ class PopulationMixin:
                 f"cdf_draws needs features that are independent within a cluster, which those of {self.kernel_!r} are "
                 "not: count how many of sample(n) are at most X"
             )
+        if (integers := self._integers()) is not None:
+            low, high = integers.T
+            X = np.where(X < low, -np.inf, np.where(X >= high, np.inf, np.floor(X) + 0.5))
         return self._draws_.cdf(self._kernel(), X, self.n_jobs)
 
     def quantile_draws(self, q: ArrayLike) -> Floats:
-        """Draws of the quantiles of confidential records.
+        """Draws of the quantiles of confidential records; under integer noise these are integers.
 
         Parameters
         ----------
@@ -152,7 +176,7 @@ class PopulationMixin:
         check_is_fitted(self)
         probabilities = np.atleast_1d(in_unit_interval("q", q, 1))
         parts = [self._draws_.quantile(self._kernel(), j, probabilities) for j in range(self._n_features_)]
-        quantiles = np.stack(parts, axis=-1)
+        quantiles = self._rounded(np.stack(parts, axis=-1))
         found = self.kernel_.nearest(quantiles.reshape(-1, self._n_features_)).reshape(quantiles.shape)
         return found[..., 0] if self._n_features_ == 1 else found
 
@@ -166,7 +190,7 @@ class PopulationMixin:
             release does not say how far beyond the bounds records are: there a draw continues as normal clusters do,
             and this affects its moments.  If all records are known to lie within the bounds, the clamped moments are
             the right ones, and often much less uncertain.  Only for normal kernels; the records of other kernels have
-            bounds.
+            bounds.  Between bounds of up to 1000 integers, under integer noise, they are the moments of integers.
 
         Raises
         ------
@@ -190,11 +214,18 @@ class PopulationMixin:
         check_is_fitted(self)
         if not check_flag("clamped", clamped):
             return Moments(*self._draws_.moments(self._kernel(), self._n_features_))
-        parts = [
-            self._draws_.with_columns(columns).clamped_moments(self._lowered(kernel, 1), low, high)
-            for kernel, columns, (low, high) in self._clamped_margins()
-        ]
+        parts = [self._clamped_moments(*margin) for margin in self._clamped_margins()]
         return Moments(*(np.stack(part, axis=-1) for part in zip(*parts, strict=True)))
+
+    def _clamped_moments(self, kernel, columns, bounds):
+        """Mean and variance of a feature within bounds: (n_chains, n_draws) each."""
+        draws, kernel, (low, high) = self._draws_.with_columns(columns), self._lowered(kernel, 1), bounds
+        if self._integers() is None or high - low > MOST_INTEGERS:
+            return draws.clamped_moments(kernel, low, high)
+        steps = np.arange(high - low)
+        beyond = 1.0 - draws.cdf(kernel, low + 0.5 + steps[:, None], self.n_jobs)  # of an integer above low + step
+        mean = beyond.sum(axis=-1)
+        return low + mean, beyond @ (2.0 * steps + 1.0) - mean**2
 
     def _clamped_margins(self):
         """(Kernel, columns of its parameters, bounds) of each feature."""
@@ -213,7 +244,7 @@ class PopulationMixin:
         return [(*margin, limits) for margin, limits in zip(margins, bounds, strict=True)]
 
     def sample(self, n_samples: int = 1, random_state: Seed = None) -> Array:
-        """Records from the posterior predictive: synthetic confidential records.
+        """Records from the posterior predictive: synthetic confidential records; under integer noise, integers.
 
         Parameters
         ----------
@@ -226,7 +257,8 @@ class PopulationMixin:
         """
         check_is_fitted(self)
         n_samples = positive_integer("n_samples", n_samples, most=2**53)
-        return self._draws_.sample(self._kernel(), as_generator(random_state), n_samples, self._n_features_)
+        rng = as_generator(random_state)
+        return self._rounded(self._draws_.sample(self._kernel(), rng, n_samples, self._n_features_))
 
     def informativeness(self, n_samples: int = 20_000, random_state: Seed = None) -> float:
         """Hellinger distance between the posterior's and the prior's mean density: is this release informative?
