@@ -61,6 +61,12 @@ class IntegerMechanism(AdditiveMechanism):
         return "flat" if bounds is not None and np.max(np.diff(bounds)) < MAX_CELLS else None
 
     @property
+    def tabulated_kernels(self) -> frozenset[str]:  # type: ignore[override]
+        """Kernels on an interval, if the cells that are rounded to an integer are few (``piece_shape``)."""
+        can = self.is_local and self.has_one_law and self.piece_shape == "flat" and self.released_above is None
+        return frozenset({"beta", "truncated_normal"} if can else ())
+
+    @property
     def kurtosis(self) -> float | None:  # type: ignore[override]
         """Kurtosis of the noise, or None if its variance is below 1: noise that is mostly zeros is not judged by it.
 

@@ -9,13 +9,13 @@ import grid_oracle as oracle
 import numpy as np
 import pytest
 from exact_channel_cases import compare, points
-from scipy.special import ndtr
+from scipy.special import betainc, ndtr
 from scipy.stats import norm
 from statistical import Disagreement, assert_means_agree
 
 from sklearn_dpmix import PrivateDPMixture, ReleaseSummary
 from sklearn_dpmix._releases.release import Release
-from sklearn_dpmix.kernels import NormalKernel
+from sklearn_dpmix.kernels import BetaKernel, NormalKernel, TruncatedNormalKernel
 from sklearn_dpmix.mechanisms import (
     DiscreteGaussianMechanism,
     DiscreteLaplaceMechanism,
@@ -174,8 +174,23 @@ def draws_of(name, sampler="auto", kind=None, n_draws=5000):
     return fitted_draws((kind or own_kind)(scale=scale, bounds=BOUNDS), PRIOR, z, points(BOUNDS), sampler, n_draws)
 
 
+def exact_on_interval(kernel, name, last=0.5):
+    """Of kernels on the bounds themselves; integers at the bounds have half a cell (twin: ``last`` = 1, a whole one)."""
+    (low, high), (_, scale, z) = BOUNDS, CASES[name]
+    edges = np.concatenate([[low], np.arange(low, high) + last, [high]])[:, None, None]
+    if kernel == "beta":
+        grid = oracle.BetaGrid(2.0, 0.2, BOUNDS)
+        cdf = betainc(grid.a, grid.b, (edges - low) / (high - low))
+    else:
+        grid = oracle.TruncatedNormalGrid(**PRIOR, bounds=BOUNDS)
+        cdf = ndtr((edges - grid.mu) / grid.sigma) / np.exp(grid.log_inside)
+    q = np.exp(log_noise(name, np.array(z)[:, None] - np.arange(low, high + 1), scale))
+    log_g = np.log(np.maximum(np.tensordot(q, np.diff(cdf, axis=0), axes=1), 1e-300))
+    return oracle.local_posterior(grid, log_g, points(BOUNDS))
+
+
 def fitted_draws(mechanism, prior, z, at, sampler="auto", n_draws=5000):
-    kernel = NormalKernel(**prior)
+    kernel = NormalKernel(**prior) if isinstance(prior, dict) else prior
     model = PrivateDPMixture(mechanism, kernel=kernel, sampler=sampler, n_draws=n_draws, random_state=0)
     model.fit(np.array(z)[:, None])
     assert isinstance(model.sampler_, MixingMeasure)
@@ -247,6 +262,20 @@ class NextCell(MixingMeasure):
 def test_posterior_is_exact(name):
     """Against the enumeration of all partitions of four records, two of them the same."""
     compare(*draws_of(name), exact(name), name)
+
+
+KERNELS = {"beta": BetaKernel(2.0, 0.2), "truncated": TruncatedNormalKernel(**PRIOR)}
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("kernel, name", [("beta", "laplace"), ("truncated", "gaussian")])
+def test_posterior_on_an_interval_is_exact(kernel, name):
+    """g by a table of the interval, in which a record at a bound is rounded from one side only."""
+    kind, scale, z = CASES[name]
+    draws = fitted_draws(kind(scale=scale, bounds=BOUNDS), KERNELS[kernel], z, points(BOUNDS))
+    compare(*draws, exact_on_interval(kernel, name), name)
+    with pytest.raises(Disagreement):
+        compare(*draws, exact_on_interval(kernel, name, last=1.0), name)
 
 
 @pytest.mark.slow

@@ -169,7 +169,7 @@ def has_noised(mechanism, kernel):
     """Whether the mechanism offers the densities of the kernel's records under its noise, at many places at once."""
     if mechanism is None:
         return own(kernel, "noised_as") in EXACT_RECORDS
-    kernels = own(mechanism, "noised_kernels") or mechanism.tabulated_kernels
+    kernels = (own(mechanism, "noised_kernels") or frozenset()) | mechanism.tabulated_kernels
     is_offered = bool(kernels) and (mechanism.has_one_law or own(mechanism, "_of_scales") is not None)
     return is_offered and own(kernel, "noised_as") in kernels
 
