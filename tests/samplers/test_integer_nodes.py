@@ -175,7 +175,7 @@ def draws_of(name, sampler="auto", kind=None, n_draws=5000):
 
 
 def exact_on_interval(kernel, name, last=0.5):
-    """Of kernels on the bounds themselves; integers at the bounds have half a cell (twin: ``last`` = 1, a whole one)."""
+    """Of kernels on the bounds themselves: an integer at a bound has half a cell (twin: ``last`` = 1, a whole one)."""
     (low, high), (_, scale, z) = BOUNDS, CASES[name]
     edges = np.concatenate([[low], np.arange(low, high) + last, [high]])[:, None, None]
     if kernel == "beta":
