@@ -90,9 +90,14 @@ class Release:
         """The records as samplers see them; None if only a summary is left."""
         return self.channel.encode(self.Z)
 
+    def with_scales(self):
+        """The records as samplers see them, and behind each its scale where they have their own."""
+        Z, channel = self.encoded(), self.channel
+        return Z if channel.has_one_law else np.column_stack([Z, channel.scales(len(Z), self.n_features)])
+
     def count_different(self):
-        """Number of different releases."""
-        return len(distinct_rows(self.encoded())[0])
+        """Number of different releases; of one ε or scale, if there are several."""
+        return len(distinct_rows(self.with_scales())[0])
 
     def narrowest(self):
         """Width of the narrowest cells for which :meth:`nodes` are as good as the records."""

@@ -33,10 +33,12 @@ class BetaKernel(Kernel):
 
     Parameters
     ----------
-    shape, rate : float, default=2.0
+    shape, rate : float, default=2.0, 0.3
         Shape and rate of the gamma priors on a and b, which are restricted to [0.001, 1,000,000].  Positive.  The
-        default, the paper's, hardly allows components with a standard deviation below a tenth of the interval: if
-        records may be as narrow as that, pass a smaller rate, such as 0.001.
+        default hardly allows components with a standard deviation below a fifteenth of the interval: if records may be
+        as narrow as that, pass a smaller rate, such as 0.001.  The paper's Gamma(2, 2) is ``rate=0.5`` if its second
+        number is a scale, as its results say.  Under ``rate=2`` components as wide as a sixth of the interval hardly
+        occur, and under much noise populations seem wider than they are.
     bounds : pair (lo, hi), optional
         The interval.  None: the mechanism's bounds, or (0, 1) without a mechanism.
 
@@ -54,7 +56,7 @@ class BetaKernel(Kernel):
     tilts = frozenset({"flat", "binomial", "mean"})
     noised_as = "beta"
 
-    def __init__(self, shape: float = 2.0, rate: float = 2.0, *, bounds: ArrayLike | None = None) -> None:
+    def __init__(self, shape: float = 2.0, rate: float = 0.3, *, bounds: ArrayLike | None = None) -> None:
         self.shape = shape
         self.rate = rate
         self.bounds = bounds

@@ -22,7 +22,7 @@ class CategoryChannel(RecordChannel):
     def chances(self, Z: Array) -> Floats:
         """Probability of each answer of encoded releases given each category, (features, categories, releases).
 
-        For one ε; those of one answer may have a common factor.  Needed where ``n_answers`` is given.
+        Those of one answer may have a common factor.  Needed where ``n_answers`` is given.
         """
         raise NotImplementedError
 

@@ -1,12 +1,13 @@
 """Channels whose records each have a privacy loss and spend it evenly on their features."""
 
 from collections.abc import Callable
-from typing import Any
+from typing import Any, Self
 
 import numpy as np
 from numpy.typing import ArrayLike
 
 from .._base.parameters import positive_array
+from .._base.typing import Floats
 from ..privacy import PrivacyGuarantee
 
 
@@ -33,6 +34,14 @@ class RecordLosses:
                 f"record{of_a_part(epsilon.size, n_records)}"
             )
         return np.broadcast_to(epsilon / n_features, (n_records,))
+
+    def scales(self, n_records: int, n_features: int) -> Floats:
+        """Each record's loss on a feature, (n_records,); (1,) if all have the same."""
+        return self._losses_of(1 if self.has_one_law else n_records, n_features)
+
+    def of_scales(self, scales: ArrayLike, n_features: int) -> Self:
+        params = self.get_params() | {"epsilon": n_features * np.asarray(scales)}  # type: ignore[attr-defined]
+        return type(self)(**params)
 
     def _number_of_losses(self, n_records: int) -> tuple[int, Any]:
         """(1 for one ε for all, else n_records; what a record's number is multiplied by to find its entry of these)."""

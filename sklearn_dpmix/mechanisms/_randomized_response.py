@@ -115,7 +115,8 @@ class RandomizedResponseMechanism(OwnDraws, RecordLosses, CategoryChannel):
         return found
 
     def chances(self, Z: Array) -> Floats:
-        keep, other = (float(np.exp(one[0])) for one in self.log_probabilities(1, Z.shape[1]))
+        n_records = 1 if self.has_one_law else len(Z)
+        keep, other = (np.exp(one) for one in self.log_probabilities(n_records, Z.shape[1]))
         return np.where(Z.T[:, None] == np.arange(self._n_categories())[:, None], keep, other)
 
     def _lower(self, *, n_records, n_features, **context):

@@ -13,10 +13,9 @@ takes one interval of the kernel's distribution function.
 """
 
 from math import exp, inf, log, log1p
-from typing import Any, Self
+from typing import Any
 
 import numpy as np
-from numpy.typing import ArrayLike
 
 from .._base.chunks import chunks
 from .._base.compiled import compiled, lower
@@ -182,13 +181,6 @@ class WindowChannel(OwnDraws, RecordLosses, EstimatedChannel):
     def law(self) -> tuple[Any, ...]:
         """A key that is equal for two mechanisms whose releases of one feature have the same distribution."""
         return type(self), tuple(np.asarray(self.epsilon).ravel().tolist()), tuple(self.bounds_for(1)[0].tolist())
-
-    def scales(self, n_records: int, n_features: int) -> Floats:
-        """Each record's loss on a feature; (1,) if all have the same."""
-        return self._losses_of(1 if self.has_one_law else n_records, n_features)
-
-    def of_scales(self, scales: ArrayLike, n_features: int) -> Self:
-        return type(self)(epsilon=n_features * np.asarray(scales), bounds=self.bounds)  # type: ignore[call-arg]
 
     def _line(self, n_features, scales=None):
         """Middle and half the width of each feature's bounds, a, and half the window, of a feature: (n_features, 1).

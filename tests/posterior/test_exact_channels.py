@@ -97,7 +97,7 @@ COMBINATIONS = [
     *product(("piecewise-normal",), ("interweaved", "mixing_measure")),
     *product(("four-bits", "two-bits"), ("mixing_measure",)),
     ("narrow-window-normal", "interweaved"),
-    ("windows of their own", "mixing_measure"),
+    *product(("windows of their own", "answers of their own"), ("mixing_measure",)),
 ]
 
 

@@ -4,7 +4,18 @@ from itertools import product
 
 import grid_oracle as oracle
 import numpy as np
-from exact_channel_cases import FAMILIES, NORMAL, PRIOR, Case, Truncated, beta_grid, mixing_of, mixing_twins, points
+from exact_channel_cases import (
+    FAMILIES,
+    NORMAL,
+    PRIOR,
+    Case,
+    Truncated,
+    beta_grid,
+    categories,
+    mixing_of,
+    mixing_twins,
+    points,
+)
 from own_noise import Stairs, jumps
 from scipy.special import betainc, ndtr
 from scipy.stats import norm
@@ -251,6 +262,11 @@ FAMILIES |= {
     "bits": {
         "three": bits(((1, 0, 0), (1, 0, 1), (0, 0, 0)), 2.5, 3, "optimised", 0.3),
         "three, own epsilon each": bits(((1, 0), (1, 0), (1, 1)), np.array([4.0, 2.0, 1.0]), 2, "symmetric", 0.5, 2.0),
+    },
+    "answers of their own": {
+        "four": categories((0, 2, 0, 0), np.array([1.0, 4.0, 1.0, 3.0]), 3, 0.3),
+        "three pairs": categories(((0, 1), (0, 1), (1, 0)), np.array([6.0, 3.0, 3.0]), 3, 0.4, alpha=2.0),
+        "three bits": bits(((1, 0), (1, 0), (1, 1)), np.array([4.0, 2.0, 1.0]), 2, "symmetric", 0.5, 2.0),
     },
     "four-bits": {"three": bits(((1, 0, 0, 0), (1, 0, 0, 1), (1, 0, 0, 0)), 3.0, 4, "optimised", 0.6, 1.5)},
     "two-bits": {"three": bits(((1, 0, 0, 1), (1, 0, 0, 1), (1, 1, 1, 0)), 5.0, 2, "symmetric", 0.4)},

@@ -216,6 +216,8 @@ def categories(Z, epsilon, n_categories, base, alpha=1.0, discount=0.0):
     if epsilon is not None:
         twins["half the epsilon"] = {"epsilon": np.asarray(epsilon) / 2}
         twins["a lie may be true"] = {"channel": lie_may_be_true}
+    if np.ndim(epsilon):
+        twins["the epsilon of another record"] = {"epsilon": np.roll(epsilon, 1)}
     if epsilon is not None and d > 1:
         twins["epsilon for each feature"] = {"epsilon": np.asarray(epsilon) * d}
     mechanism = None if epsilon is None else RandomizedResponseMechanism(epsilon, n_categories)

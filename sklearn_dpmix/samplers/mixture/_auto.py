@@ -130,7 +130,9 @@ class MeasureWhereFast(MixingMeasure):
                 n_masses, several = masses_of(self.mixing._lower()).n_expected(n_records), n_features > 1
                 is_fast = is_fast and n_masses <= min(MOST_MASSES[several], n_records / RECORDS_EACH[several])
         else:
-            possible = min(n_records, self.mechanism.n_answers ** min(n_features, 64))
+            possible = n_records
+            if self.mechanism.has_one_law:
+                possible = min(n_records, self.mechanism.n_answers ** min(n_features, 64))
             is_fast = self.mechanism.noncompliance is not None  # which no other takes
             is_fast = is_fast or self.is_small(possible, n_records, n_features)
             if not is_fast and count_different is not None:
@@ -170,7 +172,8 @@ def has_noised(mechanism, kernel):
     if mechanism is None:
         return own(kernel, "noised_as") in EXACT_RECORDS
     kernels = (own(mechanism, "noised_kernels") or frozenset()) | mechanism.tabulated_kernels
-    is_offered = bool(kernels) and (mechanism.has_one_law or own(mechanism, "_of_scales") is not None)
+    takes_scales = mechanism.n_answers is not None or own(mechanism, "_of_scales") is not None
+    is_offered = bool(kernels) and (mechanism.has_one_law or takes_scales)
     return is_offered and own(kernel, "noised_as") in kernels
 
 

@@ -72,8 +72,8 @@ class MixingMeasure(NodeLayout, ChoiceOfFew, Starts, MixtureSampler):
     - truncated normal and beta, for one feature: the same, except integer noise and no mechanism;
     - convolved normal: unclamped Gaussian noise with one scale;
     - multivariate normal: Laplace or Gaussian noise (see :class:`~sklearn_dpmix.kernels.MultivariateNormalKernel`);
-    - categorical: randomised response or unary encoding with one ε, or a finite channel.  The nodes are then the
-      distinct answers.
+    - categorical: randomised response or unary encoding with one ε or one per record, or a finite channel.  The nodes
+      are then the distinct answers, of each ε.
 
     The prior is a Dirichlet process with a concentration of at most 20, a mixture of finite mixtures whose possible
     numbers of components have no gaps, or a Pitman–Yor process with a discount of at most 0.3 and a concentration of
@@ -200,9 +200,11 @@ class MixingMeasure(NodeLayout, ChoiceOfFew, Starts, MixtureSampler):
         return walk.tables.reshape(-1, int(walk.n_rows), int(walk.n_nodes))[:n, 0, : len(seen.weights)]
 
     def answers(self, values: Any, Z: Any, release: Any) -> Compressed:
-        """Nodes of a channel of answers: those that were given, and how often each was."""
+        """Nodes of a channel of answers: those that were given, of each ε, and how often each was."""
         n, channel, (chart, masses) = len(Z), release.channel, chart_and_masses(values)
-        answers, _, counts = distinct_rows(Z)
+        answers, _, counts = distinct_rows(release.with_scales())
+        if not channel.has_one_law:
+            answers, channel = answers[:, :-1], channel.of_scales(answers[:, -1], release.n_features)
         nodes, chances = np.vstack([channel.guess_encoded(answers).T, counts]), channel.chances(answers)
         law = law_of(chart, masses, n, None, None)
         n_moves = (MANY_TIMES if chart.goes_ways else 1) * MOST_WORK // (nodes.shape[1] * chart.n_coordinates())
