@@ -13,8 +13,10 @@ from scripts import COMPILES, edit, run, write
 from statistical import Disagreement, assert_mean_close, assert_pmf_close
 
 from sklearn_dpmix import PrivateDPMixture
+from sklearn_dpmix._base.compiled import Component, lower
 from sklearn_dpmix.kernels import Kernel
 from sklearn_dpmix.mechanisms import compiled
+from sklearn_dpmix.mixings import DirichletProcess
 
 OWN_LAPLACE = """
     import json, sys
@@ -285,3 +287,40 @@ def test_passes_over_all_slots_take_no_number_of_an_empty_one():
         pmf[len(partition)] += exp(value)
     model = PrivateDPMixture(kernel=Unit(), sampler="reuse", n_warmup=300, n_draws=5000, random_state=1).fit(z[:, None])
     assert_pmf_close(model.n_clusters_draws_, pmf / pmf.sum(), what="clusters")
+
+
+class OwnProcess(Component):
+    """A Dirichlet process with concentration 1, of no more than what a mixing must have."""
+
+    def _lower(self, **context):
+        return lower(type(self), {"start": 1.0, "discount": 0.0})
+
+    @compiled
+    def new_cluster_weight(self, concentration, n_clusters):
+        return concentration
+
+    @compiled
+    def propose_cluster(self, rng, concentration, n_clusters, alloc, counts, i):
+        u = rng.random() * (concentration + alloc.size - 1)
+        if u < concentration:
+            return -1
+        other = min(int(u - concentration), alloc.size - 2)
+        return alloc[other + 1] if other >= i else alloc[other]
+
+    @compiled
+    def update_concentration(self, rng, concentration, n_clusters, n_records):
+        return concentration
+
+
+@pytest.mark.filterwarnings("ignore:the chains have not mixed:RuntimeWarning")
+def test_a_mixing_of_ones_own():
+    """It makes the draws of the process that it is; nothing of it is random."""
+    X = np.array([[-3.0], [-2.8], [0.1], [2.9]])
+    found, expected = (
+        PrivateDPMixture(None, mixing=mixing, sampler="neal2", n_chains=1, n_warmup=20, n_draws=200, random_state=0)
+        .fit(X)
+        .n_clusters_draws_
+        for mixing in (OwnProcess(), DirichletProcess(1.0))
+    )
+    np.testing.assert_array_equal(found, expected)
+    assert len(np.unique(found)) > 1

@@ -361,19 +361,23 @@ class PrivateDPMixture(PopulationMixin, PrivatisedRecordsMixin, ClusterMixin, De
         draws = self._draws_
         self.n_clusters_draws_ = draws.by_chain(draws.flat.n_clusters)
         self.weights_draws_ = draws.occupied_weights()
-        if self.mixing_.random_part:
-            setattr(self, f"{self.mixing_.random_part}_draws_", draws.by_chain(draws.flat.concentration))
+        if random_part := self._random_part():
+            setattr(self, f"{random_part}_draws_", draws.by_chain(draws.flat.concentration))
         if draws.flat.outside.size:
             self.noncompliance_draws_ = draws.by_chain(draws.flat.outside)
         if self.sampler_.has_acceptance:
             self._set_acceptance()
         self._monitor(self._monitors(centre))
 
+    def _random_part(self):
+        """The name of what is random of the mixing; None: nothing, as of mixings of one's own that do not say."""
+        return getattr(self.mixing_, "random_part", None)
+
     def _monitors(self, centre):
         """The quantities whose convergence is checked; none depends on how clusters are numbered."""
         monitors = {"n_clusters": self.n_clusters_draws_}
-        if self.mixing_.random_part:
-            monitors[self.mixing_.random_part] = getattr(self, f"{self.mixing_.random_part}_draws_")
+        if random_part := self._random_part():
+            monitors[random_part] = getattr(self, f"{random_part}_draws_")
         if self._draws_.flat.outside.size:
             monitors["noncompliance"] = self.noncompliance_draws_
         tiny = np.finfo(float).tiny  # categories need not vary
@@ -386,7 +390,7 @@ class PrivateDPMixture(PopulationMixin, PrivatisedRecordsMixin, ClusterMixin, De
 
     def _not_mixed(self):
         """As the parent; if only the number of clusters has not mixed, add that the density has."""
-        complaint, of_clusters = super()._not_mixed(), {"n_clusters", self.mixing_.random_part}
+        complaint, of_clusters = super()._not_mixed(), {"n_clusters", self._random_part()}
         r_hat = {name: value for name, value in self.r_hat_.items() if name not in of_clusters}
         worst, fewest = worst_monitors(r_hat, self.ess_)
         if complaint and worst is not None and have_mixed(r_hat, self.ess_, self._least_ess()):
