@@ -63,7 +63,7 @@ class IntegerMechanism(AdditiveMechanism):
     @property
     def tabulated_kernels(self) -> frozenset[str]:  # type: ignore[override]
         """Kernels on an interval, if the cells that are rounded to an integer are few (``piece_shape``)."""
-        can = self.is_local and self.has_one_law and self.piece_shape == "flat" and self.released_above is None
+        can = self.is_local and self.piece_shape == "flat" and self.released_above is None
         return frozenset({"beta", "truncated_normal"} if can else ())
 
     @property

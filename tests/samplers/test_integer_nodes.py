@@ -189,6 +189,18 @@ def exact_on_interval(kernel, name, last=0.5):
     return oracle.local_posterior(grid, log_g, points(BOUNDS))
 
 
+OWN_SCALES = np.array([0.5, 2.0, 0.3, 1.0])
+
+
+def exact_of_own_scales(name, scales=OWN_SCALES):
+    """Of releases whose noise has these scales, in their order."""
+    z = CASES[name][2]
+    grid = oracle.NormalGrid(**PRIOR, bounds=(BOUNDS[0] - 0.5, BOUNDS[1] + 0.5))
+    k = np.arange(BOUNDS[0], BOUNDS[1] + 1)
+    log_q = np.array([log_noise(name, one - k, scale) for one, scale in zip(z, scales, strict=True)])
+    return oracle.local_posterior(grid, oracle.binned_log_g(grid, log_q), points(BOUNDS))
+
+
 def fitted_draws(mechanism, prior, z, at, sampler="auto", n_draws=5000):
     kernel = NormalKernel(**prior) if isinstance(prior, dict) else prior
     model = PrivateDPMixture(mechanism, kernel=kernel, sampler=sampler, n_draws=n_draws, random_state=0)
@@ -276,6 +288,36 @@ def test_posterior_on_an_interval_is_exact(kernel, name):
     compare(*draws, exact_on_interval(kernel, name), name)
     with pytest.raises(Disagreement):
         compare(*draws, exact_on_interval(kernel, name, last=1.0), name)
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("name", list(CASES))
+def test_posterior_of_own_scales_is_exact(name):
+    """Nodes are pairs of a value and a scale; with those of other records it is another posterior."""
+    kind, _, z = CASES[name]
+    draws = fitted_draws(kind(scale=OWN_SCALES, bounds=BOUNDS), PRIOR, z, points(BOUNDS))
+    compare(*draws, exact_of_own_scales(name), name)
+    with pytest.raises(Disagreement):
+        compare(*draws, exact_of_own_scales(name, np.roll(OWN_SCALES, 1)), name)
+
+
+def test_integers_with_their_own_scales():
+    """``"auto"`` walks where tables can be made: of one feature, within bounds that are not far apart."""
+    scales, rng = np.array([1.0, 3.0]), np.random.default_rng(0)
+    for mechanism, walks in (
+        (DiscreteLaplaceMechanism(scale=scales, bounds=(0, 100)), True),
+        (DiscreteLaplaceMechanism(scale=scales, bounds=(0, 2000)), False),
+        (DiscreteLaplaceMechanism(scale=scales, bounds=(0, 100), clamp=False), False),
+        (DiscreteGaussianMechanism(scale=scales), False),
+    ):
+        auto = Auto().resolve(mechanism, NormalKernel())
+        assert isinstance(auto.sized(2, 1), MixingMeasure) is walks
+        assert not isinstance(auto.sized(2, 2), MixingMeasure)
+    mechanism = DiscreteLaplaceMechanism(scale=rng.choice(scales, 300), bounds=(0, 100))
+    Z = mechanism.privatize(rng.integers(20, 60, (300, 1)), random_state=1)
+    model = PrivateDPMixture(mechanism, n_chains=1, n_warmup=30, n_draws=50, random_state=0).fit(Z)
+    assert model.labels_.shape == (300,) and np.isfinite(model.score_release(Z))
+    assert model.compression_error_ < 1e-3
 
 
 @pytest.mark.slow

@@ -172,14 +172,25 @@ def has_noised(mechanism, kernel):
     if mechanism is None:
         return own(kernel, "noised_as") in EXACT_RECORDS
     kernels = (own(mechanism, "noised_kernels") or frozenset()) | mechanism.tabulated_kernels
-    takes_scales = mechanism.n_answers is not None or own(mechanism, "_of_scales") is not None
+    takes_scales = mechanism.n_answers is not None or has_noise_table(mechanism) or has_scaled_form(mechanism)
     is_offered = bool(kernels) and (mechanism.has_one_law or takes_scales)
     return is_offered and own(kernel, "noised_as") in kernels
 
 
 def has_noised_normal(mechanism, kernel):
     """Whether the mechanism offers these densities in closed form for normal kernels."""
-    return own(kernel, "noised_as") == "normal" and has_noised(mechanism, kernel)
+    is_closed = mechanism is None or mechanism.has_one_law or has_scaled_form(mechanism)
+    return own(kernel, "noised_as") == "normal" and is_closed and has_noised(mechanism, kernel)
+
+
+def has_scaled_form(mechanism):
+    """Whether the mechanism offers densities of records with noise scales of their own, at many places at once."""
+    return own(mechanism, "_of_scales") is not None
+
+
+def has_noise_table(mechanism):
+    """Whether records are integers within bounds that are few: a table then has the noise of each, of any scales."""
+    return bool(mechanism.is_discrete and mechanism.tabulated_kernels)
 
 
 def own(component, name):

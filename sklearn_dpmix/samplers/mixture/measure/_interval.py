@@ -10,6 +10,7 @@ is made once (product integration: Atkinson 1997, §4.2).  However sharp q turns
 jumps, as a window's: only f need be smooth.
 """
 
+from functools import partial
 from math import ceil, inf
 from typing import Any, NamedTuple
 
@@ -147,6 +148,33 @@ class OfCoins(NamedTuple):
         return np.exp([[channel.log_channel(Z, i, 0, value) for value in row] for row in y])
 
 
+class OfIntegers(NamedTuple):
+    """Integer noise: records that are rounded to one integer have one law, so that all releases are done at once."""
+
+    mechanism: Any
+    places: Any
+
+    def table(self, edges):
+        """As of other noise, one release at a time (:func:`table`)."""
+        low, high = self.mechanism.bounds_for(1)[0]
+        ends = np.union1d(edges, np.clip(np.arange(low, high) + 0.5, edges[0], edges[-1]))
+        middle = 0.5 * (ends[1:] + ends[:-1])
+        q, cell = self.at_record(middle), cell_of(middle, edges)
+        shares = moments_of(np.ones_like, ends, edges, cell) @ OF_MOMENTS
+        found = [shares[cell == c].T @ q[cell == c] for c in range(len(edges) - 1)]
+        return np.concatenate(found)
+
+    def at_record(self, y):
+        """q of each release given each record: (records, releases)."""
+        k, n = np.clip(np.floor(np.ravel(y) + 0.5), *self.mechanism.bounds_for(1)[0]), len(self.places)
+        different, of = np.unique(k, return_inverse=True)
+        Z, X = np.tile(self.places, len(different)), np.repeat(different, n)
+        mechanism = self.mechanism
+        if not mechanism.has_one_law:
+            mechanism = mechanism.of_scales(np.tile(mechanism.scales(n, 1), len(different)), 1)
+        return np.exp(mechanism.log_density(Z[:, None], X[:, None])).reshape(-1, n)[of]
+
+
 class OfPolynomials(NamedTuple):
     """A channel whose releases' probabilities are polynomials of the record."""
 
@@ -176,27 +204,41 @@ def noise_of(mechanism, places, low, width, scales=None):
         return OfNoise(mechanism, places, low, width)
     if scales is not None:
         mechanism = mechanism.of_scales(scales, 1)
+    if mechanism.is_discrete:
+        return OfIntegers(mechanism, places)
     pieces = InPieces(mechanism._lower(n_records=len(places), n_features=1), places)
     return OfCoins(pieces, mechanism.bounds_for(1)[0]) if mechanism.piece_shape == "mean" else pieces
 
 
 def table(noise, edges):
     """T of the releases for cells with these edges, in the records' unit: (points, releases)."""
+    if isinstance(noise, OfIntegers):
+        return noise.table(edges)
     found = np.empty((len(edges) - 1, N_POINTS, len(noise.places)))
     for i in range(len(noise.places)):
         ends = noise.ends(i, edges)
-        half, middle = 0.5 * np.diff(ends), 0.5 * (ends[1:] + ends[:-1])
-        cell = np.clip(np.searchsorted(edges, middle, side="right") - 1, 0, len(edges) - 2)
-        y = middle[:, None] + half[:, None] * FINE_POINTS
-        size = np.diff(edges)[cell]
-        t = 2.0 * (y - edges[cell][:, None]) / size[:, None] - 1.0
-        weighed = half[:, None] * FINE_WEIGHTS * noise.density(i, y)
-        moments = np.einsum("sf,sfk->sk", weighed, legendre.legvander(t, N_POINTS - 1))
+        cell = cell_of(0.5 * (ends[1:] + ends[:-1]), edges)
+        moments = moments_of(partial(noise.density, i), ends, edges, cell)
         starts = np.searchsorted(cell, np.arange(len(edges) - 1))
         found[:, :, i] = np.add.reduceat(moments, starts) @ OF_MOMENTS
     return found.reshape(-1, len(noise.places))
 
 
+def cell_of(places, edges):
+    return np.clip(np.searchsorted(edges, places, side="right") - 1, 0, len(edges) - 2)
+
+
+def moments_of(density, ends, edges, cell):
+    """Legendre moments of a density in each part between ``ends``, as a part of its cell."""
+    half, middle = 0.5 * np.diff(ends), 0.5 * (ends[1:] + ends[:-1])
+    y = middle[:, None] + half[:, None] * FINE_POINTS
+    t = 2.0 * (y - edges[cell][:, None]) / np.diff(edges)[cell][:, None] - 1.0
+    weighed = half[:, None] * FINE_WEIGHTS * density(y)
+    return np.einsum("sf,sfk->sk", weighed, legendre.legvander(t, N_POINTS - 1))
+
+
 def at_record(noise, y):
     """q of each release given the record."""
+    if isinstance(noise, OfIntegers):
+        return noise.at_record(y)[0]
     return np.array([noise.density(i, np.array([[y]]))[0, 0] for i in range(len(noise.places))])

@@ -56,6 +56,9 @@ class NodeLayout:
             near, lookup = nodes[:-1], padded(release.encoded()[order, :-1].T)
         elif chart.keeps_records:
             nodes = np.vstack([mechanism.folded(release.Z).T, np.ones(n)])
+        elif mechanism.is_grained and not mechanism.has_one_law:
+            values, width = different(np.column_stack([mechanism.folded(release.Z), mechanism.scales(n, 1)])), 0.0
+            nodes, scales = values[[0, -1]], (values[1],)
         elif mechanism.is_grained:
             nodes, width, cells = nodes_of_values(release, chart, width, cells)
         elif not mechanism.has_one_law:

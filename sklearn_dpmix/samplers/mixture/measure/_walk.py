@@ -68,8 +68,9 @@ class MixingMeasure(NodeLayout, ChoiceOfFew, Starts, MixtureSampler):
 
     - normal: Laplace or Gaussian noise, clamped or not, with one scale or one per record; square wave and piecewise
       mechanisms with one ε or one per record; integer noise, the hybrid mechanism and binomial counts with one; Haar
-      coefficients; for one feature, any other noise with one scale that is added to clamped records; or no mechanism;
-    - truncated normal and beta, for one feature: the same, except integer noise and no mechanism;
+      coefficients; for one feature, any other noise with one scale that is added to clamped records, and integer noise
+      of several on up to 1024 integers; or no mechanism;
+    - truncated normal and beta, for one feature: the same, except no mechanism and integer noise on more than 1024;
     - convolved normal: unclamped Gaussian noise with one scale;
     - multivariate normal: Laplace or Gaussian noise (see :class:`~sklearn_dpmix.kernels.MultivariateNormalKernel`);
     - categorical: randomised response or unary encoding with one ε or one per record, or a finite channel.  The nodes
@@ -136,7 +137,8 @@ class MixingMeasure(NodeLayout, ChoiceOfFew, Starts, MixtureSampler):
             check_count(self, "n_moves", self.n_moves)
 
     def takes_features(self, mechanism: Any, kernel: Any, n_features: int) -> bool:
-        return n_features == 1 or not getattr(chart_kind(kernel, mechanism), "is_on_interval", False)
+        has_scales = mechanism is not None and not mechanism.has_one_law
+        return n_features == 1 or not getattr(chart_kind(kernel, mechanism, has_scales), "is_on_interval", False)
 
     # --- what the chains see of the release --------------------------------------------------------------------------
 

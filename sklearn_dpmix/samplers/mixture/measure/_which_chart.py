@@ -66,13 +66,16 @@ CHARTS_OF_TABLES: dict[tuple[str | None, str], Callable[[Any, int, Any], Chart]]
 
 def chart_of(kernel: Any, channel: Any = None) -> Chart:
     """The chart of a kernel's value under a channel's, or under any."""
-    kind = chart_kind(kernel._owner, None if channel is None else channel._owner)
+    has_scales = channel is not None and bool(getattr(channel, "each", 0))
+    kind = chart_kind(kernel._owner, None if channel is None else channel._owner, has_scales)
     return kind(kernel, int(kernel.n_features), channel)
 
 
-def chart_kind(kernel: Any, mechanism: Any) -> Callable[[Any, int, Any], Chart]:
-    """What makes the chart of a kernel under a mechanism, or under none."""
+def chart_kind(kernel: Any, mechanism: Any, has_scales: bool) -> Callable[[Any, int, Any], Chart]:
+    """What makes the chart of a kernel under a mechanism, or under none; integers of several scales have a table."""
     name, tables = kernel.noised_as, None if mechanism is None else mechanism.tables
+    if has_scales and mechanism.is_discrete:
+        tables = "noise"
     return CHARTS_OF_TABLES.get((tables, name), CHARTS[name])
 
 
