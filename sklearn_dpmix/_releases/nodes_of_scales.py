@@ -10,6 +10,7 @@ import numpy as np
 from .nodes import Nodes, compress
 from .nodes_of_several import cells_of, compress_boxes
 
+FEW_OF_EACH = 8  # releases of one scale, on average: nodes for them would hardly be fewer
 FEW_SCALES = 6  # in a band, up to which each has rules of its own: they have fewer nodes than moments of both
 
 
@@ -29,10 +30,10 @@ def compress_scaled(z, scales, band, edges_between):
     -------
     places, scales, weights : ndarray of shape (n_nodes,), places in increasing order
     """
+    if band is None:
+        return of_each_scale(z, scales, edges_between)
     distinct, of_each = np.unique(scales, return_inverse=True)
-    bands = np.arange(len(distinct))
-    if band is not None:
-        bands = np.floor(np.log(distinct / distinct[0]) / band).astype(np.int64)
+    bands = np.floor(np.log(distinct / distinct[0]) / band).astype(np.int64)
     found = []
     for number in np.unique(bands):
         members = np.flatnonzero(bands == number)
@@ -43,8 +44,26 @@ def compress_scaled(z, scales, band, edges_between):
         else:
             rows = np.flatnonzero(bands[of_each] == number)
             found.append(box_nodes(z[rows], scales[rows], edges_between))
+    return in_order(found)
+
+
+def in_order(found):
+    """Nodes (places, scales, weights) of several parts, in order of their places."""
     nodes = np.concatenate(found, axis=1)
     return nodes[:, np.argsort(nodes[0], kind="stable")]
+
+
+def of_each_scale(z, scales, edges_between):
+    """Nodes for releases of each scale by themselves; the releases, where hardly any have the same."""
+    order = np.argsort(scales, kind="stable")
+    starts = np.flatnonzero(np.diff(scales[order])) + 1
+    if FEW_OF_EACH * (len(starts) + 1) > len(z):
+        return in_order([(z, scales, np.ones(len(z)))])
+    found = []
+    for rows in np.split(order, starts):
+        places, weights = rules_of(z[rows], scales[rows[0]], edges_between)
+        found.append((places, np.full(len(places), scales[rows[0]]), weights))
+    return in_order(found)
 
 
 def rules_of(z, scale, edges_between):

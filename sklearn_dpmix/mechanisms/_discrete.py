@@ -125,11 +125,10 @@ class IntegerMechanism(AdditiveMechanism):
         if self.is_local:  # before clamping, which would hide what is beyond the bounds
             self._check_integers("X", X, remedy)
         value = super()._value(X)
-        name = "X" if self.is_local else "query.value(X)"
-        self._check_integers(name, value, remedy, is_quoted=self.is_local)
+        self._check_integers("X" if self.is_local else "query.value(X)", value, remedy, is_quoted=self.is_local)
         if not self.is_local:  # a refusal would say something about the records; a cut adds nothing to what they change
             return np.clip(value, -LARGEST_VALUE, LARGEST_VALUE)
-        self._check_size(name, value, LARGEST_VALUE, "2**52")
+        self._check_size("X", value, LARGEST_VALUE, "2**52")
         return value
 
     @staticmethod

@@ -40,7 +40,7 @@ class RecordLosses:
         return self._losses_of(1 if self.has_one_law else n_records, n_features)
 
     def of_scales(self, scales: ArrayLike, n_features: int) -> Self:
-        params = self.get_params() | {"epsilon": n_features * np.asarray(scales)}  # type: ignore[attr-defined]
+        params = self.get_params(deep=False) | {"epsilon": n_features * np.asarray(scales)}  # type: ignore[attr-defined]
         return type(self)(**params)
 
     def _number_of_losses(self, n_records: int) -> tuple[int, Any]:

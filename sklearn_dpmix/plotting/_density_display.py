@@ -272,10 +272,11 @@ class DensityDisplay:
         Of integers each holds as many, so that none is empty for its place alone.
         """
         low, high = self.points[0], self.points[-1]
-        data = self.records if self.records is not None else self.release
+        shown = [data for data in (self.records, self.release) if data is not None]
+        data = shown[0] if shown else None
         n_inside = 0 if data is None else np.count_nonzero((data >= low) & (data <= high))
         n_bins = int(np.clip(np.sqrt(n_inside), FEWEST_BINS, MOST_BINS))
-        if data is not None and np.array_equal(data, np.rint(data)):
+        if any(np.array_equal(one, np.rint(one)) for one in shown):
             width = max(round((high - low) / n_bins), 1.0)
             return np.arange(np.rint(low) - 0.5, high + width, width)
         return np.linspace(low, high, n_bins + 1)
@@ -349,7 +350,7 @@ def _default_points(estimator, n_points, j, records):
     positive_integer("n_points", n_points, least=2)
     q = tails(CENTRAL)
     if hasattr(estimator, "quantile_draws"):
-        draws = np.asarray(estimator.quantile_draws(q))
+        draws = np.asarray(getattr(estimator, "_quantiles", estimator.quantile_draws)(q))
         draws = draws[..., j] if draws.ndim == 4 else draws
         low, high = np.median(draws.reshape(-1, 2), axis=0)
     elif records is not None:

@@ -75,6 +75,10 @@ class SubsampledReleases(Releases):
         object.__setattr__(self, "n_releases", check_count("n_releases", n_releases, 0))
         object.__setattr__(self, "_at_first", self._divergences())
 
+    def __setstate__(self, state):
+        vars(self).update(state)
+        vars(self).setdefault("_at_first", self._divergences())  # of a pickle from before there were such
+
     def _divergences(self):
         """Those of one batch, by which a function that has changed is known."""
         return tuple(evaluate(self.one_batch, ORDERS).tolist())

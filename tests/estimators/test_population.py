@@ -301,6 +301,18 @@ def test_samples_quantiles_and_moments_of_integers_agree(counts):
     np.testing.assert_allclose(variance, np.diff(draws, axis=-1) @ v**2 - mean**2, rtol=1e-9)
 
 
+def test_moments_of_integers_far_from_the_lower_bound():
+    """Their variance is no difference of large numbers: it was negative."""
+    mechanism = DiscreteLaplaceMechanism(epsilon=2000.0, bounds=(0, 1000))
+    model = PrivateDPMixture(mechanism, n_chains=1, n_warmup=50, n_draws=200, random_state=0)
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        model.fit(np.full((200, 1), 500.0))
+    mean, variance = model.moment_draws(clamped=True)
+    assert np.all(variance >= 0.0)
+    np.testing.assert_allclose(mean, 500.0, atol=0.5)
+
+
 def test_without_clamping_integers_go_on():
     """And between bounds far apart clamped moments are those of the real numbers, which rounding hardly changes."""
     X = np.random.default_rng(0).integers(0, 5000, (60, 1))

@@ -10,7 +10,8 @@ from scipy import stats
 from sklearn.linear_model import LinearRegression
 
 from sklearn_dpmix import DeconvolutionKDE, PrivateDPMixture, PrivateLinearRegressionDA
-from sklearn_dpmix.mechanisms import LaplaceMechanism
+from sklearn_dpmix.kernels import NormalKernel
+from sklearn_dpmix.mechanisms import DiscreteLaplaceMechanism, LaplaceMechanism
 from sklearn_dpmix.plotting import (
     CalibrationDisplay,
     CoefficientDisplay,
@@ -76,6 +77,16 @@ def test_bars_of_integers_hold_as_many_each():
         assert edges[0] == -0.5 and edges[-1] >= high
     display = DensityDisplay(points=[0.0, 9.0], density=[1.0, 1.0], records=records).plot()
     np.testing.assert_allclose(display.records_.get_data().values, 0.1)
+
+
+def test_default_points_of_integers_are_those_of_their_density():
+    """The density is that of numbers before they are rounded: of records that are all 0 it is around 0 alone."""
+    mechanism = DiscreteLaplaceMechanism(epsilon=3.0, bounds=(0, 1))
+    kernel = NormalKernel(0.0, 1.0, 3.0, 0.01)
+    model = PrivateDPMixture(mechanism, kernel=kernel, n_chains=1, n_warmup=50, n_draws=100, random_state=0)
+    model.fit(mechanism.privatize(np.zeros((200, 1)), random_state=1))
+    x, y = DensityDisplay.from_estimator(model, n_points=400).line_.get_data()
+    assert 0.9 < np.trapezoid(y, x) <= 1.001
 
 
 def test_a_table_s_column_is_shown():

@@ -2,6 +2,7 @@
 
 import itertools
 import math
+import pickle
 
 import numpy as np
 import pytest
@@ -213,6 +214,17 @@ def test_a_curve_that_changes_is_noticed():
     np.testing.assert_array_equal(much, fresh)
     with pytest.raises(ValueError, match="gives other divergences than when it was passed"):
         little.rdp([2.0, 8.0])
+
+
+def test_pickles_keep_what_the_curve_was():
+    """Those from before it was kept begin with what it is."""
+    releases = SubsampledReleases(barker_rdp(100), 100, 1000, 50)
+    again = pickle.loads(pickle.dumps(releases))
+    old = object.__new__(SubsampledReleases)
+    old.__setstate__({name: value for name, value in vars(releases).items() if name != "_at_first"})
+    for one in (again, old):
+        assert one == releases
+        np.testing.assert_array_equal(one.rdp([2.0, 8.0]), releases.rdp([2.0, 8.0]))
 
 
 # ---------------------------------------------------------------- Theorem 9's rival, by the privacy profile

@@ -173,12 +173,16 @@ class PopulationMixin:
         quantiles : ndarray of shape (n_chains, n_draws, n_q); with several features (n_chains, n_draws, n_q,
         n_features)
         """
+        quantiles = self._rounded(self._quantiles(q))
+        found = self.kernel_.nearest(quantiles.reshape(-1, self._n_features_)).reshape(quantiles.shape)
+        return found[..., 0] if self._n_features_ == 1 else found
+
+    def _quantiles(self, q):
+        """Of the numbers that densities are of, with an axis of features."""
         check_is_fitted(self)
         probabilities = np.atleast_1d(in_unit_interval("q", q, 1))
         parts = [self._draws_.quantile(self._kernel(), j, probabilities) for j in range(self._n_features_)]
-        quantiles = self._rounded(np.stack(parts, axis=-1))
-        found = self.kernel_.nearest(quantiles.reshape(-1, self._n_features_)).reshape(quantiles.shape)
-        return found[..., 0] if self._n_features_ == 1 else found
+        return np.stack(parts, axis=-1)
 
     def moment_draws(self, *, clamped: bool = False) -> Moments:
         """Draws of the population's ``(mean, variance)``, each (n_chains, n_draws, n_features).
@@ -222,10 +226,11 @@ class PopulationMixin:
         draws, kernel, (low, high) = self._draws_.with_columns(columns), self._lowered(kernel, 1), bounds
         if self._integers() is None or high - low > MOST_INTEGERS:
             return draws.clamped_moments(kernel, low, high)
-        steps = np.arange(high - low)
-        beyond = 1.0 - draws.cdf(kernel, low + 0.5 + steps[:, None], self.n_jobs)  # of an integer above low + step
-        mean = beyond.sum(axis=-1)
-        return low + mean, beyond @ (2.0 * steps + 1.0) - mean**2
+        integers = np.arange(low, high + 1.0)
+        below = draws.cdf(kernel, integers[:-1, None] + 0.5, self.n_jobs)
+        shares = np.maximum(np.diff(below, axis=-1, prepend=0.0, append=1.0), 0.0)
+        mean = shares @ integers
+        return mean, np.sum(shares * (integers - mean[..., None]) ** 2, axis=-1)
 
     def _clamped_margins(self):
         """(Kernel, columns of its parameters, bounds) of each feature."""

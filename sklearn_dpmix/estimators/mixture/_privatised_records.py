@@ -14,6 +14,7 @@ from ..._posterior.cluster import draw_partitions
 from ..._posterior.partition import point_partition, similarity
 from ..._posterior.predictive import Releases, release_log_density, released_shares
 from ...mechanisms import NoNoise
+from ...mechanisms._losses import RecordLosses
 from ...samplers.mixture._auto import has_marginal, has_noised_normal
 from .._decorators import available_if
 from ._mixture_problem import lowered_channel
@@ -36,9 +37,9 @@ def check_same_number(mechanism, n):
     """Raise ValueError if each record has its noise scale or its ε, but for another number of records."""
     if mechanism is None:
         return
-    is_epsilon = mechanism.get_params().get("epsilon") is not None
-    n_fitted = np.size(mechanism.epsilon if is_epsilon else mechanism.noise_scale)
+    n_fitted = np.size(mechanism.epsilon if isinstance(mechanism, RecordLosses) else mechanism.noise_scale)
     if n_fitted not in (1, n):
+        is_epsilon = mechanism.get_params().get("epsilon") is not None
         raise ValueError(
             f"Z has {n} records, but the fitted {type(mechanism).__name__} has noise for each of {n_fitted}: "
             + ("pass epsilon=, one number or one per record" if is_epsilon else "give the records that were fitted")

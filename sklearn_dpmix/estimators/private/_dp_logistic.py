@@ -99,8 +99,9 @@ class DPLogisticRegressionMCMC(CoefficientsMixin, MonitoredDraws, ClassifierMixi
     privacy_spent_ : PrivacyGuarantee or None
     n_iter_ : int
         Iterations of each chain, or Newton steps of the normal approximation.
-    unused_release : ndarray of shape (n_params,)
-        That of the ``sampler``, if Ctrl-C ended its chains before the first iteration.
+    unused_release : ndarray of shape (n_params,), or (n_chains, n, n_params)
+        That of the ``sampler``, whose parameters are for features divided by their ``data_norm``, if its chains failed
+        after the budget was spent.
 
     Notes
     -----

@@ -217,7 +217,7 @@ class DPMCMC(CallbackSupportMixin, MonitoredDraws, DPInputs, BaseEstimator):
             try:
                 chains, blocks, n_done = run_chains(chains, sampler, plan.n_iter, n_jobs=self.n_jobs, watch=watch)
             except Exception:
-                if made and budget is not None:
+                if made and budget is not None and not self.simulate:
                     self._keep_unused(draws_of(zip(*made, strict=True)), UNUSED_DRAWS)
                 raise
         if n_done == 0:
