@@ -19,7 +19,7 @@ from .measure._which_chart import correlated_kind, masses_of
 MOST_ANSWERS = 30_000  # different ones to all questions together, times questions and categories
 MOST_OF_MANY, MANY_EACH = 60_000, 10  # ... where so many people gave each
 MOST_TO_ONE = 4_000_000  # ... to a single question
-MOST_NUMBERS = 30_000  # records times features, of three to twenty: a walk then takes a minute or two
+MOST_NUMBERS = 60_000  # records times features, of three to twenty: a walk then takes some minutes
 MOST_OF_SCALES = 50_000  # records of several features with noise scales of their own: each is a node
 #: Least and most records for the walk over mixing measures, by the kernel (``noised_as``) and the number of features
 RECORDS: dict[str, dict[int, tuple[float, float]]] = {
@@ -43,7 +43,7 @@ class Auto(MixtureSampler):
 
     - one feature, or two with a normal kernel, and any number of records (two features of records with noise scales of
       their own: up to 50,000);
-    - three to twenty features and up to 30,000 numbers (records times features);
+    - three to twenty features and up to 60,000 numbers (records times features);
     - two correlated features and up to 10,000 records, or three and up to 5000, with a ``dof`` of at least n_features -
       1/2; any number of records under Gaussian noise with one scale, if records are not clamped, or if there are two
       features and the noise is not much narrower than the bounds;
