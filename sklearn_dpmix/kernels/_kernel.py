@@ -97,8 +97,9 @@ class Kernel(Component):
     called_compiled = frozenset(
         ("draw_prior", "add", "log_likelihood", "draw", "cdf", "mean", "variance", *sum(CAPABILITIES.values(), ()))
     )
-    #: tilts that ``log_tilted_mass`` integrates: subsets of {"flat", "linear", "quadratic"}; and "mean" if
-    #: ``clamped_mean(theta, k, j, lo, hi)`` is the mean of the record moved to [lo, hi]
+    #: tilts that ``log_tilted_mass`` integrates: subsets of {"flat", "linear", "quadratic"}; "binomial" if there are
+    #: ``log_binomial_mass`` and ``draw_binomial``; and "mean" if ``clamped_mean(theta, k, j, lo, hi)`` is the mean of
+    #: the record moved to [lo, hi]
     tilts: frozenset[str] = frozenset()
     #: tilts of one feature given the others, drawn after ``condition``
     conditional_tilts: frozenset[str] = frozenset()

@@ -16,8 +16,8 @@ from ._losses import of_a_part
 from ._secure import secure_release
 from ._statistic_releases import StatisticReleases, least_records, log_densities
 
-#: what says how releases follow from noise, and where they are alike
 LEAST_LOG_DENSITY = -650.0  # of a release, where densities are added up: 1e-300 is -691
+#: what says how releases follow from noise, and where they are alike
 OF_RELEASES = "log_channel", "kinks", "on_line", "folded", "near", "reach", "node_spacing"
 LEAST_SIMULATED, MOST_SIMULATED = 20_000, 200_000  # records, to see how noise of unknown variance is spread
 

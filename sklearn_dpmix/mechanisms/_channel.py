@@ -79,7 +79,7 @@ class RecordChannel(Component):
     #: whether releases are the records themselves, without noise
     releases_records = False
     #: the ``noised_as`` of kernels whose densities under the noise are offered, by ``fill_normal(...)`` (with
-    #: ``kinks``, ``node_spacing`` and ``lookup``) or by ``answer(j, z, c)``, the probability of an answer given a
+    #: ``kinks``, ``node_spacing`` and ``lookup``) or by ``chances(Z)``, the probabilities of answers given each
     #: category; only the class that sets it offers them, not classes that derive from it
     noised_kernels: frozenset[str] = frozenset()
     #: the class whose compiled form has these densities if records have their own noise scales; None: there is none

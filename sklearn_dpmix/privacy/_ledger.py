@@ -78,7 +78,8 @@ class PrivacyLedger:
     path : str or os.PathLike, optional
         A file with the entries, created if there is none.  Each call that spends locks it against other processes,
         reads it again and replaces the whole file.  While it is in use, the file ``path`` + ".holder" says by whom.
-        The guarantee depends on this file: deleting it or restoring an older copy forgets what was spent.
+        The guarantee depends on this file: deleting it or restoring an older copy forgets what was spent, and a copy or
+        a hard link, made before, is a budget of its own.
     accountant : {"tight", "rdp", "zcdp"}, default="tight"
         As for :func:`epsilon_of`.  Under ``"tight"``, one release on a batch moves the account of all entries from the
         exact one to Rényi divergences.

@@ -301,6 +301,17 @@ def test_posterior_of_own_scales_is_exact(name):
         compare(*draws, exact_of_own_scales(name, np.roll(OWN_SCALES, 1)), name)
 
 
+class OwnLaw(DiscreteLaplaceMechanism):
+    """What may have another law than the class that it is derived from."""
+
+
+def test_tables_are_of_the_mechanism_s_own_law():
+    for kind, walks in ((DiscreteLaplaceMechanism, True), (OwnLaw, False)):
+        for scale in (1.0, np.array([1.0, 2.0])):
+            auto = Auto().resolve(kind(scale=scale, bounds=(0, 9)), TruncatedNormalKernel())
+            assert isinstance(auto.sized(2, 1), MixingMeasure) is walks
+
+
 def test_integers_with_their_own_scales():
     """``"auto"`` walks where tables can be made: of one feature, within bounds that are not far apart."""
     scales, rng = np.array([1.0, 3.0]), np.random.default_rng(0)

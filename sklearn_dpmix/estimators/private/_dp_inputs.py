@@ -13,7 +13,7 @@ from ._noise_source import ExactReleases, SecureNoise, SimulatedNoise, SystemNoi
 
 
 class DPInputs:
-    """Mixin of the estimators in ``_dp_mcmc``, which have a ``_public_name``."""
+    """Mixin of the estimators that release draws, or a normal law, under a budget; they have a ``_public_name``."""
 
     #: what the model must have besides ``log_prior`` and ``log_density``
     _needs: tuple[str, ...] = ()

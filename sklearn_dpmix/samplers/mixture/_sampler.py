@@ -102,7 +102,7 @@ class MixtureSampler(Component):
         """Raise ValueError if a parameter of the sampler is wrong."""
 
     def resolve(self, mechanism: Any, kernel: Any, mixing: Any = None) -> "MixtureSampler":
-        """Return the sampler to run for these parts: ``self``, but for ``Auto``."""
+        """Return the sampler to run for these parts: ``self``, unless it stands for others, as ``Auto`` does."""
         return self
 
     def takes_features(self, mechanism: Any, kernel: Any, n_features: int) -> bool:
@@ -112,7 +112,7 @@ class MixtureSampler(Component):
     def sized(
         self, n_records: int, n_features: int, count_different: Callable[[], int] | None = None
     ) -> "MixtureSampler":
-        """Return the sampler to run on a release of this size: ``self``, but for ``Auto``'s.
+        """Return the sampler to run on a release of this size: ``self``, unless it chooses by that, as ``Auto``'s does.
 
         ``count_different`` counts different releases; it is called only if the answer depends on that.
         """
