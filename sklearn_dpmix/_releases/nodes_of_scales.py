@@ -10,7 +10,7 @@ import numpy as np
 from .nodes import Nodes, compress
 from .nodes_of_several import cells_of, compress_boxes
 
-FEW_OF_EACH = 8  # releases of one scale, on average: nodes for them would hardly be fewer
+FEW_OF_EACH = 8  # releases of one scale: nodes for them would hardly be fewer
 FEW_SCALES = 6  # in a band, up to which each has rules of its own: they have fewer nodes than moments of both
 
 
@@ -54,15 +54,17 @@ def in_order(found):
 
 
 def of_each_scale(z, scales, edges_between):
-    """Nodes for releases of each scale by themselves; the releases, where hardly any have the same."""
+    """Nodes for releases of each scale by themselves; those of a scale that few have are nodes."""
     order = np.argsort(scales, kind="stable")
-    starts = np.flatnonzero(np.diff(scales[order])) + 1
-    if FEW_OF_EACH * (len(starts) + 1) > len(z):
-        return in_order([(z, scales, np.ones(len(z)))])
-    found = []
-    for rows in np.split(order, starts):
-        places, weights = rules_of(z[rows], scales[rows[0]], edges_between)
-        found.append((places, np.full(len(places), scales[rows[0]]), weights))
+    starts = np.flatnonzero(np.diff(scales[order], prepend=-1.0))
+    counts = np.diff(starts, append=len(z))
+    rare = order[np.repeat(counts < FEW_OF_EACH, counts)]
+    found = [(z[rare], scales[rare], np.ones(len(rare)))]
+    for start, count in zip(starts, counts, strict=True):
+        if count >= FEW_OF_EACH:
+            rows = order[start : start + count]
+            places, weights = rules_of(z[rows], scales[rows[0]], edges_between)
+            found.append((places, np.full(len(places), scales[rows[0]]), weights))
     return in_order(found)
 
 

@@ -37,8 +37,8 @@ class BetaKernel(Kernel):
         Shape and rate of the gamma priors on a and b, which are restricted to [0.001, 1,000,000].  Positive.  The
         default hardly allows components with a standard deviation below a fifteenth of the interval: if records may be
         as narrow as that, pass a smaller rate, such as 0.001.  The paper's Gamma(2, 2) is ``rate=0.5`` if its second
-        number is a scale, as its results say.  Under ``rate=2`` components as wide as a sixth of the interval hardly
-        occur, and under much noise populations seem wider than they are.
+        number is a scale, as its results suggest.  Under ``rate=2`` components as narrow as a sixth of the interval
+        hardly occur, and under much noise populations seem wider than they are.
     bounds : pair (lo, hi), optional
         The interval.  None: the mechanism's bounds, or (0, 1) without a mechanism.
 

@@ -173,7 +173,7 @@ class RecordChannel(Component):
         return self.is_discrete
 
     def scales(self, n_records: int, n_features: int) -> Floats:
-        """What tells the laws of records apart, such as the scale of their noise: (n_records,), or (1,) for one law."""
+        """The numbers by which the laws of records differ, such as noise scales: (n_records,), or (1,) for one law."""
         raise NotImplementedError
 
     def of_scales(self, scales: ArrayLike, n_features: int) -> Self:

@@ -276,7 +276,8 @@ class DensityDisplay:
         data = shown[0] if shown else None
         n_inside = 0 if data is None else np.count_nonzero((data >= low) & (data <= high))
         n_bins = int(np.clip(np.sqrt(n_inside), FEWEST_BINS, MOST_BINS))
-        if any(np.array_equal(one, np.rint(one)) for one in shown):
+        whole = [np.array_equal(one, np.rint(one)) for one in shown]
+        if any(whole) and (whole[0] or high - low >= n_bins):  # else a release of bits would decide for real records
             width = max(round((high - low) / n_bins), 1.0)
             return np.arange(np.rint(low) - 0.5, high + width, width)
         return np.linspace(low, high, n_bins + 1)
@@ -350,7 +351,7 @@ def _default_points(estimator, n_points, j, records):
     positive_integer("n_points", n_points, least=2)
     q = tails(CENTRAL)
     if hasattr(estimator, "quantile_draws"):
-        draws = np.asarray(getattr(estimator, "_quantiles", estimator.quantile_draws)(q))
+        draws = np.asarray(getattr(estimator, "_density_quantiles", estimator.quantile_draws)(q))
         draws = draws[..., j] if draws.ndim == 4 else draws
         low, high = np.median(draws.reshape(-1, 2), axis=0)
     elif records is not None:

@@ -77,7 +77,8 @@ class SubsampledReleases(Releases):
 
     def __setstate__(self, state):
         vars(self).update(state)
-        vars(self).setdefault("_at_first", self._divergences())  # of a pickle from before there were such
+        if "_at_first" not in state:  # pickled before it was kept
+            object.__setattr__(self, "_at_first", self._divergences())
 
     def _divergences(self):
         """Those of one batch, by which a function that has changed is known."""
@@ -88,8 +89,8 @@ class SubsampledReleases(Releases):
         orders = check_orders(orders)
         if self._divergences() != self._at_first:
             raise ValueError(
-                f"rdp={self.one_batch!r} gives other divergences than when it was passed, and what was spent is not "
-                "known any more: pass a function of the orders alone, a new one for each mechanism"
+                f"rdp={self.one_batch!r} gives other divergences than when it was passed, so what was spent is "
+                "unknown: pass a function of the orders alone, a new one for each mechanism"
             )
         key = (self.one_batch, self._at_first, self.batch_size / self.n_records, tuple(np.ravel(orders).tolist()))
         try:

@@ -327,6 +327,18 @@ def test_nodes_stand_for_records_with_their_own_epsilon(kind, monkeypatch):
     assert sampler.difference(sampler.compressed(release, *parts, 0.5 * width), records, draws) > 1.0
 
 
+def test_rare_epsilons_leave_the_others_their_rules():
+    n, rng = 6000, np.random.default_rng(0)
+    epsilon = np.where(np.arange(n) < 5000, 2.0, rng.uniform(1.0, 4.0, n))
+    mechanism = SquareWaveMechanism(epsilon, BOUNDS)
+    values = None, mechanism._lower(n_records=n, n_features=1), NormalKernel(0.4, 0.3, 3.0, 2.0)._lower(n_features=1)
+    release = Release(mechanism.privatize(population(n), random_state=4), mechanism)
+    parts = chart_and_masses((*values, DirichletProcess()._lower()))
+    nodes = MixingMeasure(50).compressed(release, *parts, mechanism.node_spacing(parts[0].narrowest()[0]))
+    assert 1000 < nodes.nodes.shape[1] < 1600
+    np.testing.assert_allclose(nodes.weights.sum(), n, rtol=1e-11)
+
+
 def narrow_draws():
     """Populations of :func:`adversaries`, as draws."""
     found = [np.broadcast_arrays(*map(np.asarray, one)) for one in adversaries(None, 0.3)]

@@ -301,6 +301,23 @@ def test_posterior_of_own_scales_is_exact(name):
         compare(*draws, exact_of_own_scales(name, np.roll(OWN_SCALES, 1)), name)
 
 
+@pytest.mark.filterwarnings("ignore:the chains have not mixed")
+def test_tables_between_integers():
+    """Where noise is wide nodes are not integers, of an array, of its summary, and of records with their own scales."""
+    rng = np.random.default_rng(0)
+    X = np.rint(np.clip(rng.normal(200.0, 50.0, (400, 1)), 0, 400))
+    short = {"n_chains": 1, "n_warmup": 30, "n_draws": 50, "random_state": 0}
+    for kernel in ("beta", "truncated_normal"):
+        mechanism = DiscreteGaussianMechanism(scale=20.0, bounds=(0, 400))
+        Z = mechanism.privatize(X, random_state=1)
+        for release in (Z, ReleaseSummary(mechanism).update(Z)):
+            model = PrivateDPMixture(mechanism, kernel=kernel, **short).fit(release)
+            assert isinstance(model.sampler_, MixingMeasure) and model.compression_error_ < 1e-3
+    mechanism = DiscreteGaussianMechanism(scale=rng.choice([15.0, 30.0], 400), bounds=(0, 400))
+    model = PrivateDPMixture(mechanism, **short).fit(mechanism.privatize(X, random_state=1))
+    assert isinstance(model.sampler_, MixingMeasure) and model.compression_error_ < 1e-2
+
+
 class OwnLaw(DiscreteLaplaceMechanism):
     """What may have another law than the class that it is derived from."""
 
@@ -323,6 +340,8 @@ def test_integers_with_their_own_scales():
     ):
         auto = Auto().resolve(mechanism, NormalKernel())
         assert isinstance(auto.sized(2, 1), MixingMeasure) is walks
+        assert isinstance(auto.sized(10**5, 1, lambda: 2000), MixingMeasure) is walks
+        assert not isinstance(auto.sized(10**5, 1, lambda: 2001), MixingMeasure)
         assert not isinstance(auto.sized(2, 2), MixingMeasure)
     mechanism = DiscreteLaplaceMechanism(scale=rng.choice(scales, 300), bounds=(0, 100))
     Z = mechanism.privatize(rng.integers(20, 60, (300, 1)), random_state=1)

@@ -299,7 +299,7 @@ def test_up_to_twenty_features_go_by_it():
     of_scales = Auto().resolve(LaplaceMechanism(scale=np.array([1.0, 2.0])), NormalKernel())
     assert isinstance(of_scales.sized(50_000, 2), MixingMeasure)
     assert not isinstance(of_scales.sized(50_001, 2), MixingMeasure)
-    walked = [(20_000, 3), (10_000, 6), (3000, 20)]
+    walked = [(20_000, 3), (7500, 4), (5000, 6), (1500, 20)]
     assert all(isinstance(chosen.sized(*size), MixingMeasure) for size in walked)
     assert not any(isinstance(chosen.sized(n + 1, d), MixingMeasure) for n, d in walked)
     assert not isinstance(chosen.sized(100, 21), MixingMeasure)

@@ -73,7 +73,7 @@ def warn_if_impossible(noisy):
     tail = probability_beyond(noisy.mechanism, -float(noisy.value), noisy.scale)
     if tail is not None and tail < IMPOSSIBLE:
         warn_user(
-            f"n_records={noisy!r} counts fewer than no records, and noise goes so far below 0 with probability "
+            f"n_records={noisy!r} is negative, and noise takes a count so far below 0 with probability "
             f"{float(tail):.2g} only: check its sign, its mechanism, and whether it is the count of these records",
             UserWarning,
         )

@@ -36,9 +36,9 @@ def check_exact_statistic(problem):
         )
     if problem.outside is None and family.is_lost_to_rounding(s, n):
         warn_user(
-            f"the records of the statistic {s.tolist()} are so alike, beside their size, that their sums say next to "
-            "nothing of how they differ: it was rounded away, and the posterior of that is hardly more than the prior "
-            "or wrong.  Subtract a public number near the records from all of them first",
+            f"the records behind {s.tolist()} differ so little for their size that rounding hid the differences in the "
+            "sums: the posterior of their spread is close to the prior, or wrong.  Subtract a public number near the "
+            "records from all of them first",
             UserWarning,
         )
 

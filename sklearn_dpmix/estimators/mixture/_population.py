@@ -11,7 +11,7 @@ from ..._base.parameters import check_array, check_flag, feature_number, in_unit
 from ..._base.typing import Array, Floats, Seed
 from ._mixture_problem import lowered_kernel
 
-MOST_INTEGERS = 1000  # between bounds, of which probabilities are added up; of more, to round changes next to nothing
+MOST_INTEGERS = 1000  # between bounds, whose probabilities are added up; with more, rounding hardly matters
 
 
 class Moments(NamedTuple):
@@ -146,7 +146,7 @@ class PopulationMixin:
     def cdf_draws(self, X: ArrayLike) -> Floats:
         """Draws of P(every feature of a confidential record is at most X): (n_chains, n_draws, n_points).
 
-        Under integer noise records are integers, and so it is the same from one integer to the next.
+        Under integer noise records are integers, so the probability changes only at integers.
 
         Raises ValueError for features that go together within a cluster (``kernel="multivariate_normal"``).
         """
@@ -177,8 +177,12 @@ class PopulationMixin:
         found = self.kernel_.nearest(quantiles.reshape(-1, self._n_features_)).reshape(quantiles.shape)
         return found[..., 0] if self._n_features_ == 1 else found
 
+    def _density_quantiles(self, q):
+        """As :meth:`quantile_draws`, of what densities are of."""
+        return self.quantile_draws(q) if self._integers() is None else self._quantiles(q)
+
     def _quantiles(self, q):
-        """Of the numbers that densities are of, with an axis of features."""
+        """Quantiles of real numbers, before rounding under integer noise, with an axis of features."""
         check_is_fitted(self)
         probabilities = np.atleast_1d(in_unit_interval("q", q, 1))
         parts = [self._draws_.quantile(self._kernel(), j, probabilities) for j in range(self._n_features_)]
@@ -226,11 +230,11 @@ class PopulationMixin:
         draws, kernel, (low, high) = self._draws_.with_columns(columns), self._lowered(kernel, 1), bounds
         if self._integers() is None or high - low > MOST_INTEGERS:
             return draws.clamped_moments(kernel, low, high)
-        integers = np.arange(low, high + 1.0)
-        below = draws.cdf(kernel, integers[:-1, None] + 0.5, self.n_jobs)
+        steps = np.arange(high - low + 1.0)
+        below = draws.cdf(kernel, low + 0.5 + steps[:-1, None], self.n_jobs)
         shares = np.maximum(np.diff(below, axis=-1, prepend=0.0, append=1.0), 0.0)
-        mean = shares @ integers
-        return mean, np.sum(shares * (integers - mean[..., None]) ** 2, axis=-1)
+        mean = shares @ steps
+        return low + mean, np.sum(shares * (steps - mean[..., None]) ** 2, axis=-1)
 
     def _clamped_margins(self):
         """(Kernel, columns of its parameters, bounds) of each feature."""

@@ -101,7 +101,7 @@ REQUIREMENTS = (
         lambda parts: not parts.sampler.needs_noised_kernel or has_noised(parts.mechanism, parts.kernel),
         "sampler {who} computes the density of a release given a cluster at many points at once, and "
         "mechanism={mechanism!r} has no such method for {of}, or none with a noise scale for each record (noise of "
-        "your own needs bounds): " + AUTO,
+        "your own, and integer noise of several scales, need bounds): " + AUTO,
     ),
     Requirement(
         lambda parts: not parts.sampler.needs_masses or has_masses(parts.mixing),

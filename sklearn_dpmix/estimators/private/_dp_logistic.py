@@ -100,8 +100,8 @@ class DPLogisticRegressionMCMC(CoefficientsMixin, MonitoredDraws, ClassifierMixi
     n_iter_ : int
         Iterations of each chain, or Newton steps of the normal approximation.
     unused_release : ndarray of shape (n_params,), or (n_chains, n, n_params)
-        That of the ``sampler``, whose parameters are for features divided by their ``data_norm``, if its chains failed
-        after the budget was spent.
+        That of the ``sampler``, if its chains failed, or Ctrl-C ended them before the first iteration, after the budget
+        was spent.  Its parameters are for features divided by ``data_norm``.
 
     Notes
     -----

@@ -30,7 +30,7 @@ MOST_PREDICTIVE = 500  # draws that a predictive density averages over
 CHUNK = 1_000_000  # numbers of a temporary (n_draws, n) table
 FEWEST = 8  # draws of a chain needed for R-hat
 UNUSED_START = (
-    "the budget counts as spent, but where noisy Newton steps had come to is kept as unused_release: "
+    "the budget counts as spent, but the end of the noisy Newton steps is kept as unused_release: "
     "init=unused_release starts there"
 )
 UNUSED_DRAWS = (
@@ -236,7 +236,7 @@ class DPMCMC(CallbackSupportMixin, MonitoredDraws, DPInputs, BaseEstimator):
         steps = private_steps(target, start, newton.n_steps, noise, sources[0], newton.gradient_clip_bound)
         for step in steps:
             phi, root, error = step
-            if plan.optimum is not None:
+            if plan.optimum is not None and not self.simulate:
                 self._keep_unused(plain.theta(phi), UNUSED_START)
         coordinates, spread = Coordinates(model, phi, root), np.sqrt(1.0 + error**2)
         self.mode_, self.covariance_root_ = coordinates.theta(zero), root

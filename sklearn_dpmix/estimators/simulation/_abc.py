@@ -88,8 +88,8 @@ class PrivateABC(ChainEstimator):
     ----------
     theta_draws_ : ndarray of shape (n_draws, n_params), for "mcmc" (n_chains, n_draws, n_params)
     statistic_draws_ : ndarray of shape (n_draws, n_columns), for "mcmc" (n_chains, n_draws, n_columns)
-        The statistic before noise, and before it is moved to bounds if the mechanism has these: draws from its
-        posterior.
+        Posterior draws of the statistic before noise, and before it is moved to the mechanism's bounds, if there are
+        any.
     weights_ : ndarray of shape (n_draws,)
         They sum to 1; not for "mcmc".
     release_ : ndarray of shape (n_releases, n_statistics)

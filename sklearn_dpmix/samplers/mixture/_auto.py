@@ -19,7 +19,9 @@ from .measure._which_chart import correlated_kind, masses_of
 MOST_ANSWERS = 30_000  # different ones to all questions together, times questions and categories
 MOST_OF_MANY, MANY_EACH = 60_000, 10  # ... where so many people gave each
 MOST_TO_ONE = 4_000_000  # ... to a single question
-MOST_NUMBERS = 60_000  # records times features, of three to twenty: a walk then takes some minutes
+MOST_NUMBERS = {3: 60_000}  # records times features: a walk over so many takes some minutes
+MOST_NUMBERS |= dict.fromkeys(range(4, 21), 30_000)
+MOST_OF_TABLES = 2000  # different pairs of an integer and a noise scale: each is a node with a table of its own
 MOST_OF_SCALES = 50_000  # records of several features with noise scales of their own: each is a node
 #: Least and most records for the walk over mixing measures, by the kernel (``noised_as``) and the number of features
 RECORDS: dict[str, dict[int, tuple[float, float]]] = {
@@ -27,7 +29,7 @@ RECORDS: dict[str, dict[int, tuple[float, float]]] = {
     "convolved_normal": {1: (0, inf), 2: (500, inf)},
     "correlated_normal": {2: (0, 10_000), 3: (0, 5000)},
     "correlated_normal, no records kept": {2: (0, inf), 3: (0, inf)},
-    "normal": {1: (0.0, inf), 2: (0.0, inf)} | {d: (0.0, MOST_NUMBERS / d) for d in range(3, 21)},
+    "normal": {1: (0.0, inf), 2: (0.0, inf)} | {d: (0.0, n / d) for d, n in MOST_NUMBERS.items()},
     "truncated_normal": {1: (0, inf)},
 }
 #: The same without noise
@@ -42,8 +44,8 @@ class Auto(MixtureSampler):
     For privatised records it is ``MixingMeasure``, whose docstring says which kernels, noise and mixings it takes, for
 
     - one feature, or two with a normal kernel, and any number of records (two features of records with noise scales of
-      their own: up to 50,000);
-    - three to twenty features and up to 60,000 numbers (records times features);
+      their own: up to 50,000; integers with such: up to 2000 different pairs of an integer and a scale);
+    - three features and up to 20,000 records, or four to twenty and up to 30,000 numbers (records times features);
     - two correlated features and up to 10,000 records, or three and up to 5000, with a ``dof`` of at least n_features -
       1/2; any number of records under Gaussian noise with one scale, if records are not clamped, or if there are two
       features and the noise is not much narrower than the bounds;
@@ -124,6 +126,8 @@ class MeasureWhereFast(MixingMeasure):
             if n_features > 1 and not (self.is_exact or self.mechanism.has_one_law):
                 most = min(most, MOST_OF_SCALES)
             is_fast = least <= n_records <= most and self.takes_features(self.mechanism, self.kernel, n_features)
+            if is_fast and has_pairs(self.mechanism) and n_records > MOST_OF_TABLES:
+                is_fast = count_different is not None and count_different() <= MOST_OF_TABLES
             if kind.startswith("correlated_normal"):
                 is_fast = is_fast and not is_near_limit(self.kernel.dof, n_features)
             if is_power_law(self.mixing):
@@ -189,8 +193,13 @@ def has_scaled_form(mechanism):
 
 
 def has_noise_table(mechanism):
-    """Whether records are integers within bounds that are few: a table then has the noise of each, of any scales."""
-    return bool(mechanism.is_discrete and mechanism.tabulated_kernels)
+    """Whether records are integers, with few between the bounds: a table then has each record's noise, of any scale."""
+    return bool(mechanism.of_integers and mechanism.tabulated_kernels)
+
+
+def has_pairs(mechanism):
+    """Whether nodes are different pairs of an integer and a noise scale."""
+    return mechanism is not None and mechanism.is_grained and not mechanism.has_one_law
 
 
 def own(component, name):

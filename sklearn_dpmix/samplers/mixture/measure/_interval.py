@@ -155,7 +155,7 @@ class OfIntegers(NamedTuple):
     places: Any
 
     def table(self, edges):
-        """As of other noise, one release at a time (:func:`table`)."""
+        """What :func:`table` finds for other noise release by release."""
         low, high = self.mechanism.bounds_for(1)[0]
         ends = np.union1d(edges, np.clip(np.arange(low, high) + 0.5, edges[0], edges[-1]))
         middle = 0.5 * (ends[1:] + ends[:-1])
@@ -166,13 +166,10 @@ class OfIntegers(NamedTuple):
 
     def at_record(self, y):
         """q of each release given each record: (records, releases)."""
-        k, n = np.clip(np.floor(np.ravel(y) + 0.5), *self.mechanism.bounds_for(1)[0]), len(self.places)
+        k = np.clip(np.floor(np.ravel(y) + 0.5), *self.mechanism.bounds_for(1)[0])
         different, of = np.unique(k, return_inverse=True)
-        Z, X = np.tile(self.places, len(different)), np.repeat(different, n)
-        mechanism = self.mechanism
-        if not mechanism.has_one_law:
-            mechanism = mechanism.of_scales(np.tile(mechanism.scales(n, 1), len(different)), 1)
-        return np.exp(mechanism.log_density(Z[:, None], X[:, None])).reshape(-1, n)[of]
+        # not ``log_density``, which refuses places between integers, as nodes are where noise is wide
+        return np.exp(self.mechanism.log_densities_given(self.places[:, None], different[:, None]))[of]
 
 
 class OfPolynomials(NamedTuple):
@@ -204,7 +201,7 @@ def noise_of(mechanism, places, low, width, scales=None):
         return OfNoise(mechanism, places, low, width)
     if scales is not None:
         mechanism = mechanism.of_scales(scales, 1)
-    if mechanism.is_discrete:
+    if mechanism.of_integers:
         return OfIntegers(mechanism, places)
     pieces = InPieces(mechanism._lower(n_records=len(places), n_features=1), places)
     return OfCoins(pieces, mechanism.bounds_for(1)[0]) if mechanism.piece_shape == "mean" else pieces

@@ -69,8 +69,8 @@ class MixingMeasure(NodeLayout, ChoiceOfFew, Starts, MixtureSampler):
     - normal: Laplace or Gaussian noise, clamped or not, with one scale or one per record; square wave and piecewise
       mechanisms with one ε or one per record; integer noise, the hybrid mechanism and binomial counts with one; Haar
       coefficients; for one feature, any other noise with one scale that is added to clamped records, and integer noise
-      of several on up to 1024 integers; or no mechanism;
-    - truncated normal and beta, for one feature: the same, except no mechanism and integer noise on more than 1024;
+      of several scales if records are moved to bounds with at most 1024 integers; or no mechanism;
+    - truncated normal and beta, for one feature: the same mechanisms, of integer noise those with such bounds;
     - convolved normal: unclamped Gaussian noise with one scale;
     - multivariate normal: Laplace or Gaussian noise (see :class:`~sklearn_dpmix.kernels.MultivariateNormalKernel`);
     - categorical: randomised response or unary encoding with one ε or one per record, or a finite channel.  The nodes

@@ -74,7 +74,7 @@ def chart_of(kernel: Any, channel: Any = None) -> Chart:
 def chart_kind(kernel: Any, mechanism: Any, has_scales: bool) -> Callable[[Any, int, Any], Chart]:
     """What makes the chart of a kernel under a mechanism, or under none; integers of several scales have a table."""
     name, tables = kernel.noised_as, None if mechanism is None else mechanism.tables
-    if has_scales and mechanism.is_discrete:
+    if has_scales and mechanism.of_integers:
         tables = "noise"
     return CHARTS_OF_TABLES.get((tables, name), CHARTS[name])
 
