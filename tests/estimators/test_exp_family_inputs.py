@@ -361,4 +361,4 @@ def test_a_count_below_0_that_noise_cannot_have_made_is_doubted():
             with warnings.catch_warnings(record=True) as caught:
                 warnings.simplefilter("always")
                 model.fit([1.0])
-            assert any("counts fewer than no records" in str(one.message) for one in caught) is is_doubted
+            assert any("is negative, and noise takes" in str(one.message) for one in caught) is is_doubted
