@@ -24,6 +24,8 @@ FOUR = [[0.6, 0.3, 0.1, 0.0], [0.1, 0.2, 0.3, 0.4], [0.25, 0.25, 0.25, 0.25]]
 CLEAR = [[0.7, 0.2, 0.1, 0.0], [0.1, 0.7, 0.1, 0.1], [0.1, 0.1, 0.2, 0.6]]
 MIXED = [[0.5, 0.3, 0.2], [0.1, 0.2, 0.7], [0.3, 0.3, 0.4]]
 
+SPELLINGS = "optimised", "optimized"
+
 
 def records(n_categories, d):
     return np.array(list(itertools.product(range(n_categories), repeat=d)), dtype=float)
@@ -88,6 +90,11 @@ def test_an_answer_that_excludes_a_category_has_no_epsilon():
     with warnings.catch_warnings():
         warnings.simplefilter("error")
         assert FiniteChannelMechanism([[0.5, 0.5, 0.0], [0.5, 0.5, 0.0]]).guarantee().epsilon == 0.0
+
+
+def test_both_spellings_are_one_kind():
+    one, other = (UnaryEncodingMechanism(1.7, 3, kind).privatize(records(2, 3), random_state=0) for kind in SPELLINGS)
+    np.testing.assert_array_equal(one, other)
 
 
 @pytest.mark.parametrize("kind", ["optimised", "symmetric"])
