@@ -100,7 +100,10 @@ def _within_floats(check, *arrays, **options):
             )
     try:
         checked = check(*arrays, **options)
-        return (checked[0], _finite(checked[1])) if options.get("y_numeric") else checked
+        if not options.get("y_numeric"):
+            return checked
+        # scikit-learn looks for missing values in y before it converts objects and text
+        return checked[0], validation.check_array(checked[1], dtype=np.float64, ensure_2d=False, input_name="y")
     except OverflowError:
         raise ValueError(f"{name} contains an integer that is too large for floating point") from None
     except ValueError as error:
@@ -121,14 +124,6 @@ def _within_floats(check, *arrays, **options):
             raise
         advice = values[values.rindex("\nReshape") :]
         raise ValueError(f"{what.strip()} {name} has shape {np.shape(arrays[0])}.{advice}") from None
-
-
-def _finite(y):
-    """y as floats: scikit-learn looks for missing values before it converts objects and text."""
-    y = y.astype(np.float64)
-    if not np.isfinite(y).all():
-        raise ValueError("Input y contains NaN or infinity: drop these records, or impute what is missing")
-    return y
 
 
 def _has_text(array):

@@ -292,24 +292,12 @@ def test_passes_over_all_slots_take_no_number_of_an_empty_one():
 class OwnProcess(Component):
     """A Dirichlet process with concentration 1, of no more than what a mixing must have."""
 
+    new_cluster_weight = DirichletProcess.new_cluster_weight
+    propose_cluster = DirichletProcess.propose_cluster
+    update_concentration = DirichletProcess.update_concentration
+
     def _lower(self, **context):
-        return lower(type(self), {"start": 1.0, "discount": 0.0})
-
-    @compiled
-    def new_cluster_weight(self, concentration, n_clusters):
-        return concentration
-
-    @compiled
-    def propose_cluster(self, rng, concentration, n_clusters, alloc, counts, i):
-        u = rng.random() * (concentration + alloc.size - 1)
-        if u < concentration:
-            return -1
-        other = min(int(u - concentration), alloc.size - 2)
-        return alloc[other + 1] if other >= i else alloc[other]
-
-    @compiled
-    def update_concentration(self, rng, concentration, n_clusters, n_records):
-        return concentration
+        return lower(type(self), {"start": 1.0, "prior_shape": 0.0, "prior_rate": 0.0, "discount": 0.0})
 
 
 @pytest.mark.filterwarnings("ignore:the chains have not mixed:RuntimeWarning")

@@ -37,8 +37,7 @@ def check_same_number(mechanism, n):
     """Raise ValueError if each record has its noise scale or its ε, but for another number of records."""
     if mechanism is None:
         return
-    of_each = isinstance(mechanism, RecordLosses)
-    n_fitted = np.size(mechanism.epsilon if of_each else mechanism.noise_scale)
+    n_fitted = np.size(mechanism.epsilon if isinstance(mechanism, RecordLosses) else mechanism.noise_scale)
     if n_fitted not in (1, n):
         is_epsilon = mechanism.get_params().get("epsilon") is not None
         raise ValueError(
