@@ -14,7 +14,7 @@ from ..privacy._guarantee import rounded_up
 from ._channel import RecordChannel
 from ._losses import of_a_part
 from ._secure import secure_release
-from ._statistic_releases import StatisticReleases, least_records, log_densities
+from ._statistic_releases import StatisticReleases, least_records, log_densities, neighbours_of
 
 LEAST_LOG_DENSITY = -650.0  # of a release, where densities are added up: 1e-300 is -691
 #: what says how releases follow from noise, and where they are alike
@@ -192,8 +192,7 @@ class AdditiveMechanism(StatisticReleases, RecordChannel):
 
     def _neighbours(self):
         if not self.is_local:
-            added = getattr(self.query, "neighbours", "replace") == "add_remove"
-            return "add or remove one record" if added else "replace one record"
+            return neighbours_of(self.query)
         return "replace one record" + ("" if self.clamp else ", for records inside bounds")
 
     def privatize(self, X: ArrayLike, *, random_state: Seed = None, secure: bool = False) -> Array:
@@ -260,7 +259,8 @@ class AdditiveMechanism(StatisticReleases, RecordChannel):
         )
 
     def of_scales(self, scales: ArrayLike, n_features: int) -> Self:
-        return type(self)(scale=scales, bounds=self.bounds, clamp=self.clamp)  # type: ignore[call-arg]
+        above = {} if self.released_above is None else {"released_above": self.released_above}
+        return type(self)(scale=scales, bounds=self.bounds, clamp=self.clamp, **above)  # type: ignore[call-arg]
 
     def simulated_noise(self, n_records: int, n_features: int) -> Floats | None:
         if self.noise_variance(n_features) is not None or self.released_above is not None:

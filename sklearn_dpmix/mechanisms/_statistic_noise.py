@@ -11,7 +11,7 @@ from .._base.generators import as_generator
 from .._base.one_line import OneLine
 from .._base.parameters import check_array, check_flag, positive_number
 from .._base.typing import Array, Floats, Seed
-from ._statistic_releases import least_records
+from ._statistic_releases import least_records, neighbours_of
 
 
 class StatisticNoise(OneLine):
@@ -161,7 +161,7 @@ class StatisticNoise(OneLine):
         return n_releases * self._log_peak(k)
 
     def _neighbours(self):
-        return "replace one record" if least_records(self.query) else "add or remove one record"
+        return neighbours_of(self.query)
 
     def _check_query(self, words):
         if self.query is None:

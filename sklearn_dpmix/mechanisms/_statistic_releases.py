@@ -16,6 +16,11 @@ def least_records(query: Any) -> int:
     return 0 if getattr(query, "neighbours", "replace") == "add_remove" else 1
 
 
+def neighbours_of(query: Any) -> str:
+    """Which data sets are neighbours, in words."""
+    return "replace one record" if least_records(query) else "add or remove one record"
+
+
 class StatisticReleases:
     """The part of :class:`AdditiveMechanism` that is about statistics before noise, wherever they come from."""
 

@@ -198,10 +198,7 @@ class PrivatisedRecordsMixin:
 
     def _of_scale(self, scale):
         """The fitted mechanism's channel for noise of one scale."""
-        mechanism = self.mechanism_
-        bounds = {"bounds": mechanism.bounds, "clamp": mechanism.clamp}
-        one = type(mechanism)(scale=scale, **bounds, released_above=mechanism.released_above)
-        return self._channel(one, 1)
+        return self._channel(self.mechanism_.of_scales(scale, 1), 1)
 
     def _log_outside(self, Z):
         """Log density of releases of records outside the mixture; None if there are none."""
