@@ -342,3 +342,13 @@ def draw_weighted(rng, weights, first, size, total):
 def log1p_exp(u):
     """log(1 + e^u)."""
     return max(u, 0.0) + math.log1p(math.exp(-abs(u)))
+
+
+@helper
+def log_sum_in(top, total, value):
+    """One step of a running log-sum-exp: (top, total) with total·exp(top) the sum so far."""
+    if value > top:
+        return value, total * math.exp(top - value) + 1.0
+    if value > -math.inf:
+        return top, total + math.exp(value - top)
+    return top, total

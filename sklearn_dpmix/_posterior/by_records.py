@@ -14,7 +14,8 @@ from math import exp, inf, log, log1p
 import numpy as np
 
 from .._base.compiled import entry, helper
-from .mixture import log_sum_in, mixture_sample
+from .._base.numeric import log_sum_in
+from .mixture import mixture_sample
 
 N_OF_ATOM, N_AROUND = 100, 50  # records of each atom, and around each release, to classify it
 N_ALONE = 200  # records of each atom where there are none around releases

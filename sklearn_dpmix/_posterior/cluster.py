@@ -10,9 +10,10 @@ from scipy.special import logit
 from .._base.choices import evenly_spaced, in_proportion
 from .._base.compiled import entry
 from .._base.distinct import distinct_rows
+from .._base.numeric import log_sum_in
 from ..samplers.mixture.measure._any_noise import with_densities
 from .by_records import classify_by_records, records_around
-from .mixture import POINTS, in_chunks, log_sum_in
+from .mixture import POINTS, in_chunks
 from .predictive import LEAST, fill_product, take_block
 
 N_CANDIDATES, N_RECORDS = 50, 1000  # draws tried as the representative, and releases on which they are tried

@@ -8,7 +8,7 @@ from joblib import Parallel, delayed
 
 from .._base.choices import evenly_spaced
 from .._base.compiled import entry, helper
-from .._base.numeric import draw_weighted
+from .._base.numeric import draw_weighted, log_sum_in
 from .._base.vector import exp_bounded
 from ..samplers.mixture._run import Draws
 from .many_points import log_density_at
@@ -172,16 +172,6 @@ def moments_of_atoms(kernel, theta):
 
 
 # --- compiled: densities ---------------------------------------------------------------------------------------------
-
-
-@helper
-def log_sum_in(top, total, value):
-    """One step of a running log-sum-exp: (top, total) with total·exp(top) the sum so far."""
-    if value > top:
-        return value, total * exp(top - value) + 1.0
-    if value > -inf:
-        return top, total + exp(value - top)
-    return top, total
 
 
 @helper

@@ -8,11 +8,12 @@ import numpy as np
 
 from .._base.compiled import entry, helper
 from .._base.distinct import distinct_rows
+from .._base.numeric import log_sum_in
 from ..samplers.mixture._state import n_cached
 from ..samplers.mixture.measure._any_noise import with_densities
 from .by_records import N_DRAWS, mean_by_records
 from .many_points import log_density_at
-from .mixture import POINTS, in_chunks, log_sum_in, moments_of_atoms
+from .mixture import POINTS, in_chunks, moments_of_atoms
 
 LEAST = 1e-280  # densities below it, and infinite ones, are compared by their logarithms
 N_SCORED = 500  # draws averaged in g(z)

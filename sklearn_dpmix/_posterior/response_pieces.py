@@ -9,9 +9,8 @@ from math import erfc, exp, inf, log, sqrt
 import numpy as np
 
 from .._base.compiled import entry, helper, sums_helper
-from .._base.numeric import HALF_LOG_2PI, SQRT_HALF, log_ndtr_interval
+from .._base.numeric import HALF_LOG_2PI, SQRT_HALF, log_ndtr_interval, log_sum_in
 from .._base.vector import erfcx_positive, exp_bounded
-from .mixture import log_sum_in
 
 MASS, CENTRE, SLOPE, SD, LOW, HIGH = range(6)  # of a piece: its log mass, c, k, τ, α, β
 TOTAL, MEAN, SPREAD, N_COLUMNS = range(6, 10)  # of (α, β), its log probability; of y

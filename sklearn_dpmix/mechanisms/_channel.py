@@ -11,6 +11,7 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from .._base.compiled import Component, compiled, lower
+from .._base.numeric import log_sum_in
 from .._base.typing import Array, Floats
 from ._noised_normal import fill_normal_gaussian
 
@@ -266,12 +267,7 @@ class RecordChannel(Component):
         """log g(z | θ) = log ∫ q(z | y) f(y | θ) dy (Beraha et al., eq. 5), in closed form piece by piece."""
         top, total = -inf, 0.0
         for p in range(self.n_pieces()):
-            mass = self.log_piece_mass(kernel, Z, i, j, theta, k, p)
-            if mass > top:
-                total = total * exp(top - mass) + 1.0
-                top = mass
-            elif mass > -inf:
-                total += exp(mass - top)
+            top, total = log_sum_in(top, total, self.log_piece_mass(kernel, Z, i, j, theta, k, p))
         return top + log(total) if total > 0.0 else -inf
 
     @compiled

@@ -1,12 +1,13 @@
 """Private Neal 5: a pseudo-marginal Pólya-urn sampler (Beraha et al., Algorithm 1, eqs. 7-8, with ERRATA)."""
 
-from math import exp, inf, log
+from math import exp, log
 from typing import Any
 
 from sklearn.base import clone
 
 from ..._base.acceptance import note_acceptance
 from ..._base.compiled import compiled, helper, lower
+from ..._base.numeric import log_sum_in
 from ._places import CONCENTRATION, CURSOR, N_CLUSTERS, N_FREE, N_SLOTS
 from ._sampler import MixtureSampler, check_count
 from ._state import occupy, take_slot, update_clusters, vacate
@@ -132,9 +133,5 @@ def log_estimate(m, channel, kernel, Z, i, theta, k, records, row):
         weight = 0.0
         for j in range(d):
             weight += channel.log_weight(kernel, Z, i, j, theta, k, records[row, a, j])
-        if weight > top:
-            total = total * exp(top - weight) + 1.0
-            top = weight
-        elif weight > -inf:
-            total += exp(weight - top)
+        top, total = log_sum_in(top, total, weight)
     return top + log(total)

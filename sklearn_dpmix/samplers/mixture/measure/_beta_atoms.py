@@ -11,7 +11,7 @@ from ...._base.restore import require_range
 from ...._base.table import padded
 from ...._base.vector import exp_bounded
 from ._chart import Chart
-from ._interval import Spots, at_record, grid
+from ._interval import Spots, grid
 from ._on_interval import CELL, MARGIN, InBins, OnInterval
 from ._steps import step_above
 from ._walk_atoms import at, row
@@ -62,7 +62,7 @@ class BetaChart(OnInterval, Chart):
         return (self.low, *(self.low + near[::-1]), *(high - near), high)
 
     def other_rows(self, noise):
-        return [at_record(noise, self.low + self.width * u) for u in (0.0, self.end, 1.0, 1.0 - self.end)]
+        return [noise.at_record(self.low + self.width * u) for u in (0.0, self.end, 1.0, 1.0 - self.end)]
 
     def n_coordinates(self):
         return 2

@@ -6,7 +6,6 @@ import numpy as np
 
 from ...._base.compiled import compiled
 from ...._base.numeric import HALF_LOG_2PI, log_ndtr, log_ndtr_interval
-from ._interval import at_record
 from ._noise_parts import jumps_of
 from ._normal_on_interval import NormalOnInterval
 
@@ -22,7 +21,7 @@ class ClampedNormalChart(NormalOnInterval):
         return float(self.channel.low[0]), float(self.channel.width[0])
 
     def other_rows(self, noise):
-        return np.array([at_record(noise, self.low), at_record(noise, self.low + self.width)])
+        return np.array([noise.at_record(self.low), noise.at_record(self.low + self.width)])
 
     def fields(self):
         return super().fields() | {"n_inside": np.int64(len(self.grid.below))}

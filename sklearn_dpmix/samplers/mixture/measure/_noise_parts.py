@@ -6,9 +6,8 @@ import numpy as np
 from numpy.polynomial import legendre
 
 from ...._base.compiled import entry
+from ._interval import FINE_POINTS, FINE_WEIGHTS, N_FINE, OneByOne
 
-N_FINE = 16  # points of each part in which the density is smooth
-FINE_POINTS, FINE_WEIGHTS = legendre.leggauss(N_FINE)
 #: From values at these to the last two Legendre coefficients
 OF_LAST = (legendre.legvander(FINE_POINTS, N_FINE - 1) * (np.arange(N_FINE) + 0.5))[:, -2:] * FINE_WEIGHTS[:, None]
 ROUGH, LEAST_PART = 1e-11, 1e-13  # of the largest density of a part; of its distance from zero
@@ -16,7 +15,7 @@ LEAST_SEEN, MOST_ROUGH = 1e-290, 5000  # density that counts; parts at once
 FAR, MOST_JUMPS = 8.0, 100  # widths of the bounds beyond which jumps are not looked for; more are not told of
 
 
-class OfNoise:
+class OfNoise(OneByOne):
     """Such noise of one scale, on records of an interval that are moved to bounds, and some releases."""
 
     def __init__(self, mechanism, places, low, width):

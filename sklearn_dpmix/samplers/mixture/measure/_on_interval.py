@@ -6,7 +6,8 @@ import numpy as np
 
 from ...._base.compiled import compiled
 from ...._base.table import multiply_table, padded
-from ._interval import Spots, noise_of, table
+from ._interval import Spots
+from ._noise_on_interval import noise_of
 
 CELL = 1.5  # width, in standard deviations of the narrowest components
 MARGIN = 2.0  # times as narrow components as were seen have their cells, too
@@ -69,7 +70,7 @@ class OnInterval:
     def lookup(self: Any, mechanism: Any, places: Any, *scales: Any) -> Any:
         mechanism.check_reach(places, *scales)
         noise = noise_of(mechanism, places[0], self.low, self.width, *scales)
-        inner = table(noise, self.low + self.width * self.grid.edges)
+        inner = noise.table(self.low + self.width * self.grid.edges)
         return padded(np.concatenate([inner, self.other_rows(noise)]))
 
     def other_rows(self: Any, noise: Any) -> Any:
