@@ -106,6 +106,11 @@ def _within_floats(check, *arrays, **options):
         return checked[0], validation.check_array(checked[1], dtype=np.float64, ensure_2d=False, input_name="y")
     except OverflowError:
         raise ValueError(f"{name} contains an integer that is too large for floating point") from None
+    except TypeError as error:
+        what = str(error).partition("real number, not ")[2].strip("'")
+        if not what:
+            raise
+        raise ValueError(f"{name} holds {'missing values' if what == 'NAType' else what}: pass real numbers") from None
     except ValueError as error:
         if str(error).startswith("could not convert string"):
             tables = [(its_name, one) for one, its_name in zip(arrays, (name, "y"), strict=False) if _has_text(one)]

@@ -174,6 +174,7 @@ class AdditiveMechanism(StatisticReleases, RecordChannel):
 
     def _loss(self, n_features):
         """Sensitivity in units of the noise scale, for the least protected record."""
+        self._check_threshold(n_features)
         sensitivity = self.sensitivity(n_features)
         if sensitivity is None:
             raise ValueError(

@@ -132,7 +132,7 @@ ESTIMATORS: dict[str, Subject] = {
         lambda: {
             "mechanism": budget(), "model": gaussian_mean(), "clip_bound": None, "batch_size": 10, "ratio_limit": 0.3,
             "correction_variance": 1.75, "n_iter": 6, "move": "full", "proposal_scale": None,
-        } | PRIVATE | {"temperature": 0.1},
+        } | {name: PRIVATE[name] for name in PRIVATE if name != "clipped_fraction_share"} | {"temperature": 0.1},
         with_points("score_samples"),
         data=lambda: {"X": column(1000), "y": None},
     ),

@@ -100,6 +100,8 @@ def test_refusals():
         mechanism.privatize(np.zeros((3, 2)))
     with pytest.raises(ValueError, match="released_above must be a finite number, got 'high'"):
         LaplaceMechanism(scale=1.0, released_above="high").privatize([[0.5]])
+    with pytest.raises(ValueError, match="released_above must be a finite number, got 'high'"):
+        LaplaceMechanism(epsilon=1.0, bounds=(0, 1), released_above="high").guarantee()
     a_sum = SimpleNamespace(value=np.sum, sensitivity=lambda norm: 1.0)
     with pytest.raises(ValueError, match="is for records, not for a query's value"):
         LaplaceMechanism(epsilon=1.0, query=a_sum, released_above=0.5).privatize([[0.5]])

@@ -28,8 +28,8 @@ class DPBarkerMCMC(RandomWalkMCMC):
 
     Parameters
     ----------
-    mechanism, model, move, init, preconditioner, burn_in, clipped_fraction_share, ledger, simulate, n_chains, n_jobs,
-    random_state, verbose :
+    mechanism, model, move, init, preconditioner, burn_in, ledger, simulate, n_chains, n_jobs, random_state,
+    verbose :
         As in :class:`DPPenaltyMCMC`.  There is no ``secure``, since the noise's scale depends on the batch.  Noise uses
         the operating system's entropy and is made and added in floating point, so a floating-point attack may see
         through it.
@@ -91,6 +91,7 @@ class DPBarkerMCMC(RandomWalkMCMC):
     }
 
     noise_multiplier = None  # of which there is none to choose
+    clipped_fraction_share = None  # a test on a batch has no clipped fraction to release
 
     def __init__(
         self,
@@ -108,7 +109,6 @@ class DPBarkerMCMC(RandomWalkMCMC):
         init: ArrayLike | None = None,
         preconditioner: PrivateNewton | None = None,
         burn_in: float = 0.5,
-        clipped_fraction_share: float | None = None,
         ledger: PrivacyLedger | None = None,
         simulate: bool = False,
         n_chains: int = 4,
@@ -129,7 +129,6 @@ class DPBarkerMCMC(RandomWalkMCMC):
         self.init = init
         self.preconditioner = preconditioner
         self.burn_in = burn_in
-        self.clipped_fraction_share = clipped_fraction_share
         self.ledger = ledger
         self.simulate = simulate
         self.n_chains = n_chains
