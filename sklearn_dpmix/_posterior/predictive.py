@@ -87,7 +87,8 @@ def release_log_density(draws, releases, one_law=False, repeats=False):
 
     ``one_law`` says that the noise is the same for all releases, ``repeats`` that many of them are likely to be equal.
     """
-    Z, channel, kernel, has_marginal = releases[:4]
+    Z, channel, kernel = releases[:3]
+    has_marginal = releases.has_marginal or releases.noised is not None
     chosen = draws.every(N_SCORED if has_marginal else N_DRAWS)
     start, log_weights, theta = atoms_of_releases(draws, channel, chosen)
     theta = releases.with_cache(theta)
@@ -120,6 +121,9 @@ def mean_density(releases):
     def exact(start, log_weights, theta, rows):
         return mean_marginal(channel, kernel, start, log_weights, theta, Z, rows)
 
+    def by_records(start, log_weights, theta, rows):
+        return mean_by_records(releases, start, log_weights, theta)(rows)
+
     if releases.noised is None:
         return exact
     dense, nodes = with_densities(channel), releases.nodes(np.arange(len(Z)))
@@ -130,7 +134,9 @@ def mean_density(releases):
         mix_noised(dense, np.ascontiguousarray(nodes[..., rows]), np.exp(log_weights), theta, density)
         is_far = ~((density >= LEAST) & (density < inf))
         found = np.log(np.where(is_far, 1.0, density) / (len(start) - 1)) + factor[rows]
-        found[is_far] = exact(start, log_weights, theta, rows[is_far])
+        if is_far.any():
+            one_by_one = exact if releases.has_marginal else by_records
+            found[is_far] = one_by_one(start, log_weights, theta, rows[is_far])
         return found
 
     return at_once

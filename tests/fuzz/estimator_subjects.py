@@ -88,6 +88,7 @@ ESTIMATORS: dict[str, Subject] = {
         regression,
         {
             "predict": lambda: {"X": rows(3)[:, :2], "return_std": False},
+            "predict_quantiles": lambda: {"X": rows(3)[:, :2], "q": 0.9},
             "score_samples": lambda: {"X": rows(3)[:, :2], "y": flat()[:3]},
             "score": lambda: {"X": rows(3)[:, :2], "y": flat()[:3]},
             "coef_interval": lambda: {"level": 0.9},

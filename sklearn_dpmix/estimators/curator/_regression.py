@@ -12,13 +12,14 @@ from sklearn.base import BaseEstimator, RegressorMixin
 from sklearn.utils._param_validation import Interval
 from sklearn.utils.validation import check_is_fitted
 
-from ..._base.parameters import check_flag, check_responses, validate_data
+from ..._base.numeric import HALF_LOG_2PI
+from ..._base.parameters import check_flag, check_responses, in_unit_interval, validate_data
 from ..._base.typing import Floats, Seed
 from ..._chains.auto_draws import AutoDraws
 from ...models import GaussianPredictors, HistogramPredictors, RegressionPrior
 from ...models._predictor_law import PredictorLaw
 from ...queries import NoisyCount, RegressionMoments
-from .._chain_estimator import ChainEstimator
+from .._chain_estimator import ChainEstimator, warn_user
 from .._confidential import check_confidential
 from .._decorators import fit_context, with_callbacks
 from .._monitored_draws import CoefficientsMixin
@@ -34,6 +35,7 @@ from ._curator import (
     refuse_noise_on_integers,
     warn_if_impossible,
 )
+from ._new_responses import carried_by_few, quantiles_of
 from ._regression_problems import GivenDesign, ImputedRecords, KnownRecords, unscale, warn_about_prior
 from ._statistic_contents import RegressionContents
 
@@ -283,6 +285,13 @@ class PrivateLinearRegressionDA(CoefficientsMixin, RegressorMixin, ChainEstimato
         -------
         mean : ndarray of shape (n,)
         std : ndarray of shape (n,), with ``return_std=True``
+
+        Warns
+        -----
+        RuntimeWarning
+            If few draws of σ decide about the standard deviation.  Where bounds hold y and there are few records or
+            much noise, the release does not bound σ, and under a prior whose tail is as heavy as the default's
+            (``sigma_shape`` at most 1) a new y has no variance: then use :meth:`predict_quantiles`.
         """
         X = self._predictors(X)
         mean = self.intercept_ + X @ self.coef_
@@ -292,7 +301,29 @@ class PrivateLinearRegressionDA(CoefficientsMixin, RegressorMixin, ChainEstimato
         design = np.column_stack([np.ones(len(X)), X])
         centred = coef - coef.mean(axis=0)
         of_mean = np.einsum("ij,jk,ik->i", design, centred.T @ centred / len(coef), design)
+        if share := carried_by_few(self.sigma_draws_):
+            warn_user(
+                f"a thousandth of the draws of sigma have {share:.0%} of the variance of a new y, which may not exist: "
+                "use predict_quantiles, or a RegressionPrior with a larger sigma_shape",
+                RuntimeWarning,
+            )
         return mean, np.sqrt(np.maximum(of_mean, 0.0) + np.mean(self.sigma_draws_**2))
+
+    def predict_quantiles(self, X: ArrayLike, q: ArrayLike) -> Floats:
+        """Posterior predictive quantiles of a confidential y.
+
+        Parameters
+        ----------
+        X : array-like of shape (n, n_features)
+        q : float or array-like of shape (n_q,), in (0, 1)
+
+        Returns
+        -------
+        quantiles : ndarray of shape (n, n_q)
+        """
+        X, q = self._predictors(X), np.atleast_1d(in_unit_interval("q", q, 1))
+        found = [quantiles_of(location, sigma, q) for _, location, sigma in self._locations(X)]
+        return np.concatenate(found)
 
     def score_samples(self, X: ArrayLike, y: ArrayLike) -> Floats:
         """Log posterior predictive density of new confidential records y given X.
@@ -308,15 +339,21 @@ class PrivateLinearRegressionDA(CoefficientsMixin, RegressorMixin, ChainEstimato
         """
         X = self._predictors(X)
         y = check_responses(self, y, len(X))
-        coef = self.coef_draws_.reshape(-1, X.shape[1])
-        intercept, sigma = self.intercept_draws_.ravel(), self.sigma_draws_.ravel()
-        result, log_sigma, step = np.empty(len(X)), np.log(sigma), max(1, BLOCK // len(sigma))
+        result = np.empty(len(X))
         with np.errstate(over="ignore", divide="ignore"):  # a response may be possible in no draw
-            for first in range(0, len(X), step):
-                rows = slice(first, first + step)
-                u = (y[rows, None] - intercept - X[rows] @ coef.T) / sigma
-                result[rows] = logsumexp(-0.5 * u * u - log_sigma, axis=1)
-        return result - np.log(len(sigma)) - 0.5 * np.log(2.0 * np.pi)
+            for rows, location, sigma in self._locations(X):
+                u = (y[rows, None] - location) / sigma
+                result[rows] = logsumexp(-0.5 * u * u - np.log(sigma), axis=1)
+        return result - np.log(self.sigma_draws_.size) - HALF_LOG_2PI
+
+    def _locations(self, X):
+        """For some rows after the other: (rows, the draws' means of y there, (rows, draws), the draws of σ)."""
+        coef, intercept = self.coef_draws_.reshape(-1, X.shape[1]), self.intercept_draws_.ravel()
+        sigma = self.sigma_draws_.ravel()
+        step = max(1, BLOCK // len(sigma))
+        for first in range(0, len(X), step):
+            rows = slice(first, first + step)
+            yield rows, intercept + X[rows] @ coef.T, sigma
 
     def _predictors(self, X):
         check_is_fitted(self)

@@ -167,7 +167,8 @@ class PrivatisedRecordsMixin:
         The predictive density is averaged over at most 500 draws, evenly spaced over the chains.  If g has no closed
         form (correlated features under noise, beta records under additive noise), it is averaged over 100, and g is
         estimated from 10,000 predictive records and 50 around each release.  For up to three features under additive
-        noise the score is then within some 0.01 of the exact one, for eight within some 0.05.  Of more than 5000
+        noise, and fits to some hundreds of records, the score is then within some 0.01 of the exact one, for eight
+        features within some 0.05.  Of more than 5000
         different releases of one feature under equal noise it is interpolated, by polynomials on cells that are halved
         until the error of the log density is near 1e-7.
 
@@ -292,7 +293,9 @@ class PrivatisedRecordsMixin:
         Raises
         ------
         ValueError
-            For more than 5000 records, or if g(z | θ) has no closed form.
+            For more than 5000 records, or if g(z | θ) of a record has no closed form: correlated features under noise,
+            beta records under additive noise, integers released without bounds, counts of a binomial mechanism with a
+            kernel that is not beta.
 
         References
         ----------
@@ -312,5 +315,10 @@ class PrivatisedRecordsMixin:
         Parameters
         ----------
         n_partitions, random_state : as in :meth:`point_partition`
+
+        Raises
+        ------
+        ValueError
+            As :meth:`point_partition`.
         """
         return similarity(self._partitions(n_partitions, random_state)[0])
