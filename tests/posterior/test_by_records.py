@@ -192,3 +192,18 @@ def test_equal_releases_are_scored_once(monkeypatch):
     monkeypatch.setattr(predictive, "mean_marginal", lambda *args: rows.extend(args[-1]) or real(*args))
     assert model.score_release(model._release_[:20]) == pytest.approx(one_by_one)
     assert len(rows) == len(np.unique(model._release_[:20], axis=0)) < 20
+
+
+@pytest.mark.parametrize("mechanism", [DiscreteGaussianMechanism(scale=1.5), DiscreteLaplaceMechanism(scale=1.5)])
+def test_integers_without_bounds_are_scored_in_closed_form(mechanism):
+    """Sums over the integers that records are; where floating point has no density, from records drawn around."""
+    rng = np.random.default_rng(0)
+    model = fitted(mechanism, "normal", np.rint(rng.normal([5.0], 2.0, (100, 1))))
+    k, Z = np.arange(-40.0, 60.0), np.array([[-3.0], [0.0], [5.0], [14.0]])
+    mass = np.diff(model.cdf_draws(np.append(k[0] - 1.0, k)[:, None]), axis=-1).mean(axis=(0, 1))
+    noise = np.exp([mechanism.log_density(np.full((100, 1), z), k[:, None]) for z in Z[:, 0]]).reshape(4, 100)
+    scores = [model.score_release([z]) for z in Z]
+    np.testing.assert_allclose(scores, np.log(noise @ mass), atol=1e-6)
+    assert np.all(np.abs(scores - np.log(noise @ np.roll(mass, 1))) > 1e-2)
+    far = [model.score_release([[z]]) for z in (1e3, 2e3)]
+    assert np.all(np.isfinite(far)) and far[1] < far[0] < -600.0
