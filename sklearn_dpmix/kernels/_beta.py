@@ -33,12 +33,12 @@ class BetaKernel(Kernel):
 
     Parameters
     ----------
-    shape, rate : float, default=2.0, 0.3
+    shape, rate : float, default=0.5, 0.05
         Shape and rate of the gamma priors on a and b, which are restricted to [0.001, 1,000,000].  Positive.  The
-        default hardly allows components with a standard deviation below a fifteenth of the interval: if records may be
-        as narrow as that, pass a smaller rate, such as 0.001.  The paper's Gamma(2, 2) is ``rate=0.5`` if its second
-        number is a scale, as its results suggest.  Under ``rate=2`` components as narrow as a sixth of the interval
-        hardly occur, and under much noise populations seem wider than they are.
+        default hardly allows components with a standard deviation below a fortieth of the interval: if records may be
+        as narrow as that, pass a smaller rate, such as 0.001.  The paper's Gamma(2, 2) is ``shape=2, rate=0.5`` if its
+        second number is a scale, as its results suggest.  Under ``shape=2, rate=2`` components as narrow as a sixth of
+        the interval hardly occur, and under much noise populations seem wider than they are.
     bounds : pair (lo, hi), optional
         The interval.  None: the mechanism's bounds, or (0, 1) without a mechanism.
 
@@ -50,13 +50,13 @@ class BetaKernel(Kernel):
     --------
     >>> from sklearn_dpmix.kernels import BetaKernel
     >>> BetaKernel(shape=2.0, rate=1.0)
-    BetaKernel(rate=1.0)
+    BetaKernel(rate=1.0, shape=2.0)
     """
 
     tilts = frozenset({"flat", "binomial", "mean"})
     noised_as = "beta"
 
-    def __init__(self, shape: float = 2.0, rate: float = 0.3, *, bounds: ArrayLike | None = None) -> None:
+    def __init__(self, shape: float = 0.5, rate: float = 0.05, *, bounds: ArrayLike | None = None) -> None:
         self.shape = shape
         self.rate = rate
         self.bounds = bounds
