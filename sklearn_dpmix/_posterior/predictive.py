@@ -1,5 +1,6 @@
 """What draws of a mixture say of releases: their density g(z), averaged over the draws."""
 
+from collections.abc import Callable
 from functools import partial
 from math import inf, log
 from typing import Any, NamedTuple
@@ -29,6 +30,7 @@ class Releases(NamedTuple):
     n_jobs: int | None = None
     noised: Any = None  # the mechanism, if it offers densities of the kernel's records at many places at once
     log_outside: np.ndarray | None = None  # log density of each for records outside the mixture, if there are any
+    noised_theta: Callable[[np.ndarray], np.ndarray] | None = None  # θ of releases, if the kernel has their law, too
 
     def nodes(self, rows):
         """Of each feature, places of releases, and what ``noised`` looks up there for densities (``fill_normal``).
@@ -42,7 +44,9 @@ class Releases(NamedTuple):
         return np.concatenate([places[:, None], lookup], axis=1)
 
     def with_cache(self, theta):
-        """``theta`` with the columns that the channel keeps for itself."""
+        """``theta``, of releases if the kernel has their law, with the columns that the channel keeps for itself."""
+        if self.noised_theta is not None:
+            theta = self.noised_theta(theta)
         if n_spare := n_cached(self.channel):
             theta = np.hstack([theta, np.zeros((len(theta), n_spare))])
             fill_cache(self.channel, self.kernel, theta)

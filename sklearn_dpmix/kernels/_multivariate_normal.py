@@ -96,6 +96,20 @@ class MultivariateNormalKernel(MultivariateSteps):
         is_same &= np.abs(np.log(diagonal).sum(axis=1) - log_det) < 1e-6
         require(is_same, "theta", "has inconsistent columns")
 
+    def noised(self, theta: Array, n_features: int, variance: float) -> Array:
+        """θ of records plus normal noise of this variance in each feature: N(μ, Σ + η²I)."""
+        d = n_features
+        root, lower = np.zeros((len(theta), d, d)), np.tril_indices(d)
+        at_root = 4 * d + len(lower[0])
+        root[:, *lower] = theta[:, at_root:-1]
+        root = np.linalg.cholesky(root @ root.transpose(0, 2, 1) + variance * np.eye(d))
+        factor, sd = np.linalg.inv(root), np.sqrt((root**2).sum(axis=2))
+        found = theta.copy()
+        found[:, 1 : 4 * d : 4], found[:, 2 : 4 * d : 4], found[:, 3 : 4 * d : 4] = sd, 1.0 / sd, np.log(sd)
+        found[:, 4 * d : at_root], found[:, at_root:-1] = factor[:, *lower], root[:, *lower]
+        found[:, -1] = -np.log(np.diagonal(root, axis1=1, axis2=2)).sum(axis=1)
+        return found
+
     def resolve(self, release: Any) -> Self:
         if self.mean is not None and self.scale is not None and self.dof is not None:
             return self

@@ -179,7 +179,7 @@ def test_labels_and_releases(fitted):
 
 @pytest.mark.nightly
 def test_score_release_is_the_convolved_density():
-    """Catches a wrong g where it has no closed form: its mean over 10,000 records against the density on a grid.
+    """Catches a wrong g: its mean against the density on a grid, as near as 10,000 records would be.
 
     Unclamped noise, so that g(z) is the predictive density smoothed by the noise.
     """

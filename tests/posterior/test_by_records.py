@@ -1,5 +1,7 @@
 """Densities of releases that have no closed form, by records, against normal laws and quadrature."""
 
+from itertools import pairwise
+
 import numpy as np
 import pytest
 from scipy import stats
@@ -29,9 +31,9 @@ def fitted(mechanism, kernel, X):
 
 
 def seen_through(model, mechanism, Z):
-    """Releases of another mechanism, and weights and θ of all draws' atoms."""
+    """Releases of another mechanism, as if no density had a closed form, and weights and θ of all draws' atoms."""
     atoms = model._draws_.atoms_of(np.arange(40))
-    return model._releases(Z, model._channel(mechanism, len(Z)), mechanism), *atoms
+    return model._releases(Z, model._channel(mechanism, len(Z)), None), *atoms
 
 
 @pytest.fixture(scope="module")
@@ -207,3 +209,38 @@ def test_integers_without_bounds_are_scored_in_closed_form(mechanism):
     assert np.all(np.abs(scores - np.log(noise @ np.roll(mass, 1))) > 1e-2)
     far = [model.score_release([[z]]) for z in (1e3, 2e3)]
     assert np.all(np.isfinite(far)) and far[1] < far[0] < -600.0
+
+
+@pytest.mark.parametrize("scale", [3.0, 0.3, 1e-4])
+def test_correlated_features_under_normal_noise_have_a_closed_form(correlated, scale):
+    """A release is normal, too; with noise 5 % wider it is another."""
+    model, X = correlated
+    mechanism = GaussianMechanism(scale=scale)
+    Z = mechanism.privatize(X, random_state=2)
+    start, log_weights, theta = model._draws_.atoms_of(np.arange(40))
+    releases = model._releases(Z, model._channel(mechanism, len(Z)), mechanism)
+    found = predictive.mean_density(releases)(start, log_weights, releases.with_cache(theta), np.arange(200))
+
+    def error(scale):
+        mean = np.logaddexp.reduce(log_weights[:, None] + log_normals(model, theta, Z, scale)) - np.log(40)
+        return np.abs(found - mean).max()
+
+    assert error(scale) < 1e-8 and (scale < 0.01 or error(1.05 * scale) > 1e-3)
+    if scale == 0.3:  # as it was fitted
+        assert model.score_release(Z) == pytest.approx(found.mean(), abs=1e-12)
+
+
+def test_partitions_of_correlated_features_under_normal_noise(correlated):
+    """Shares of draws in which two records are together, against Σ_k p_ik p_jk for the same draws."""
+    model, _ = correlated
+    start, log_weights, theta = model._draws_.atoms_of(np.arange(40))
+    together, Z = np.zeros((200, 200)), model._Z_
+    logs = log_weights[:, None] + log_normals(model, theta, Z, 0.3)
+    for first, last in pairwise(start):
+        shares = np.exp(logs[first:last] - np.logaddexp.reduce(logs[first:last]))
+        together += shares.T @ shares / 40.0
+    found = model.similarity(n_partitions=40, random_state=0)
+    apart = ~np.eye(200, dtype=bool)
+    variance = (together * (1.0 - together) / 40.0)[apart]
+    assert abs((found - together)[apart].mean()) < 0.02
+    assert np.mean((found - together)[apart] ** 2) < 1.2 * variance.mean()

@@ -1,6 +1,7 @@
 """What a mixture's draws say about privatised records: labels, partitions, densities, and releases that did not
 appear."""
 
+from functools import partial
 from typing import Any
 
 import numpy as np
@@ -15,7 +16,7 @@ from ..._posterior.partition import point_partition, similarity
 from ..._posterior.predictive import Releases, release_log_density, released_shares
 from ...mechanisms import NoNoise
 from ...mechanisms._losses import RecordLosses
-from ...samplers.mixture._auto import has_marginal, has_noised_normal
+from ...samplers.mixture._auto import has_marginal, has_noised_normal, has_normal_releases
 from .._decorators import available_if
 from ._mixture_problem import lowered_channel
 
@@ -77,12 +78,16 @@ class PrivatisedRecordsMixin:
         return self.mechanism_ is not None and self.mechanism_.n_answers is not None and self.mechanism_.has_one_law
 
     def _has_marginal(self):
-        return has_marginal(self.mechanism_, self.kernel_)
+        return has_marginal(self.mechanism_, self.kernel_) or has_normal_releases(self.mechanism_, self.kernel_)
 
     def _releases(self, Z, channel, mechanism):
         """Releases of this channel; with no ``mechanism``, their densities are computed one by one."""
-        noised, log_outside = self._noised(mechanism), self._log_outside(Z)
-        return Releases(Z, channel, self._kernel(), self._has_marginal(), self.n_jobs, noised, log_outside)
+        parts = self.n_jobs, self._noised(mechanism), self._log_outside(Z)
+        if has_normal_releases(mechanism, self.kernel_):
+            variance = channel.noise.item() ** 2
+            noised_theta = partial(self.kernel_.noised, n_features=self._n_features_, variance=variance)
+            return Releases(Z, NoNoise()._lower(), self._kernel(), True, *parts, noised_theta)
+        return Releases(Z, channel, self._kernel(), has_marginal(self.mechanism_, self.kernel_), *parts)
 
     def _fitted_releases(self):
         return self._releases(self._Z_, self._channel(self.mechanism_, len(self._Z_)), self.mechanism_)
@@ -165,12 +170,11 @@ class PrivatisedRecordsMixin:
         """Mean log density of new privatised records, log g(z): what cross-validation should maximise.
 
         The predictive density is averaged over at most 500 draws, evenly spaced over the chains.  If g has no closed
-        form (correlated features under noise, beta records under additive noise), it is averaged over 100, and g is
-        estimated from 10,000 predictive records and 50 around each release.  For up to three features under additive
+        form (:meth:`point_partition` says where; integers without bounds have one here), it is averaged over 100, and g
+        is estimated from 10,000 predictive records and 50 around each release.  For up to three features under additive
         noise, and fits to some hundreds of records, the score is then within some 0.01 of the exact one, for eight
-        features within some 0.05.  Of more than 5000
-        different releases of one feature under equal noise it is interpolated, by polynomials on cells that are halved
-        until the error of the log density is near 1e-7.
+        features within some 0.05.  Of more than 5000 different releases of one feature under equal noise it is
+        interpolated, by polynomials on cells that are halved until the error of the log density is near 1e-7.
 
         Parameters
         ----------
@@ -293,8 +297,8 @@ class PrivatisedRecordsMixin:
         Raises
         ------
         ValueError
-            For more than 5000 records, or if g(z | θ) of a record has no closed form: correlated features under noise,
-            beta records under additive noise, integers released without bounds, counts of a binomial mechanism with a
+            For more than 5000 records, or if g(z | θ) of a record has no closed form: correlated features under noise
+            (but for normal noise of one scale, without bounds or with ``clamp=False``), beta records under additive noise, integers released without bounds, counts of a binomial mechanism with a
             kernel that is not beta.
 
         References

@@ -171,6 +171,13 @@ def has_marginal(mechanism, kernel):
     return mechanism.piece_shape in kernel.tilts and kernel.can("marginal")
 
 
+def has_normal_releases(mechanism, kernel):
+    """Whether correlated normal records have normal releases: unclamped, under normal noise of one scale."""
+    if mechanism is None or own(kernel, "noised_as") != "correlated_normal" or not own(mechanism, "keeps_normal"):
+        return False
+    return mechanism.has_one_law and not mechanism.is_clamped and mechanism.released_above is None
+
+
 def has_noised(mechanism, kernel):
     """Whether the mechanism offers the densities of the kernel's records under its noise, at many places at once."""
     if mechanism is None:
