@@ -298,8 +298,8 @@ class PrivatisedRecordsMixin:
         ------
         ValueError
             For more than 5000 records, or if g(z | θ) of a record has no closed form: correlated features under noise
-            (but for normal noise of one scale, without bounds or with ``clamp=False``), beta records under additive noise, integers released without bounds, counts of a binomial mechanism with a
-            kernel that is not beta.
+            (but for normal noise of one scale, without bounds or with ``clamp=False``), beta records under additive
+            noise, integers released without bounds, counts of a binomial mechanism with a kernel that is not beta.
 
         References
         ----------
