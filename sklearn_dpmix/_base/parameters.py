@@ -106,11 +106,11 @@ def _within_floats(check, *arrays, **options):
         return checked[0], validation.check_array(checked[1], dtype=np.float64, ensure_2d=False, input_name="y")
     except OverflowError:
         raise ValueError(f"{name} contains an integer that is too large for floating point") from None
-    except TypeError as error:
-        what = str(error).partition("real number, not ")[2].strip("'")
-        if not what:
-            raise
-        raise ValueError(f"{name} holds {'missing values' if what == 'NAType' else what}: pass real numbers") from None
+    except TypeError:
+        for one, its_name in zip(arrays, (name, "y"), strict=False):
+            if what := _no_number_in(one):
+                raise ValueError(f"{its_name} holds {what}: pass real numbers") from None
+        raise
     except ValueError as error:
         if str(error).startswith("could not convert string"):
             tables = [(its_name, one) for one, its_name in zip(arrays, (name, "y"), strict=False) if _has_text(one)]
@@ -133,6 +133,18 @@ def _within_floats(check, *arrays, **options):
 
 def _has_text(array):
     return any(one.lower().startswith(TEXT) for one in _types_of(array))
+
+
+def _no_number_in(array):
+    """What an array of objects holds that is no real number, as words; empty if it holds none."""
+    try:
+        np.asarray(array, dtype=np.float64)
+    except TypeError as error:
+        what = str(error).partition("real number, not ")[2].strip("'")
+        return "missing values" if what == "NAType" else what
+    except (ValueError, OverflowError):
+        pass
+    return ""
 
 
 def _where_text(table):

@@ -14,7 +14,7 @@ from .._base.numeric import log_sum_in
 from ..samplers.mixture.measure._any_noise import with_densities
 from .by_records import classify_by_records, records_around
 from .mixture import POINTS, in_chunks
-from .predictive import LEAST, fill_product, take_block
+from .predictive import fill_product, take_block
 
 N_CANDIDATES, N_RECORDS = 50, 1000  # draws tried as the representative, and releases on which they are tried
 N_BY_RECORDS = 250  # ... where g has no closed form
@@ -60,7 +60,9 @@ class Clustering(NamedTuple):
     def classify_noised(self, releases, rows):
         """As :func:`classify_noised`, compiled, with densities instead of their logarithms."""
         clusters, parts = np.empty(len(rows), dtype=np.int64), (np.exp(self.log_weights), self.theta)
-        score = classify_noised(with_densities(releases.channel), releases.nodes(rows), *parts, clusters)
+        score = classify_noised(
+            with_densities(releases.channel), releases.nodes(rows), *parts, releases.noised.least_density, clusters
+        )
         far = np.flatnonzero(clusters < 0)
         if len(far):
             clusters[far], score_of_far = self.classify(releases._replace(noised=None), rows[far])
@@ -169,8 +171,8 @@ def classify(channel, kernel, log_weights, theta, Z, rows, labels):
 
 
 @entry
-def classify_noised(channel, nodes, weights, theta, labels):
-    """As :func:`classify`, for normal kernels; label -1 if all densities are next to nothing, or one is infinite.
+def classify_noised(channel, nodes, weights, theta, least, labels):
+    """As :func:`classify`, for normal kernels; label -1 if all densities are below ``least``, or one is infinite.
 
     ``nodes`` are as of ``Releases.nodes``.
     """
@@ -180,7 +182,7 @@ def classify_noised(channel, nodes, weights, theta, labels):
         size = min(POINTS, labels.size - a)
         take_block(nodes, a, size, block)
         for p in range(size):
-            best[p], labels[a + p], total[p] = LEAST, -1, 0.0
+            best[p], labels[a + p], total[p] = least, -1, 0.0
         for h in range(weights.size):
             fill_product(channel, len(nodes), block, size, weights[h], theta, h, out, product)
             for p in range(size):

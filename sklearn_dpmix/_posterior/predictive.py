@@ -16,7 +16,6 @@ from .by_records import N_DRAWS, mean_by_records
 from .many_points import log_density_at
 from .mixture import POINTS, in_chunks, moments_of_atoms
 
-LEAST = 1e-280  # densities below it, and infinite ones, are compared by their logarithms
 N_SCORED = 500  # draws averaged in g(z)
 
 
@@ -97,9 +96,14 @@ def release_log_density(draws, releases, one_law=False, repeats=False):
     start, log_weights, theta = atoms_of_releases(draws, channel, chosen)
     theta = releases.with_cache(theta)
 
+    def by_records(Z, rows):
+        start, log_weights, theta = atoms_of_releases(draws, channel, draws.every(N_DRAWS))
+        return mean_by_records(releases._replace(Z=Z), start, log_weights, releases.with_cache(theta))(rows)
+
     def log_density(Z):
         if has_marginal:
-            score = partial(mean_density(releases._replace(Z=Z)), start, log_weights, theta)
+            far = None if releases.has_marginal else partial(by_records, Z)
+            score = partial(mean_density(releases._replace(Z=Z), far), start, log_weights, theta)
         else:
             score = mean_by_records(releases._replace(Z=Z), start, log_weights, theta)
         size = 256 if releases.noised is None else 8 * POINTS
@@ -118,15 +122,15 @@ def release_log_density(draws, releases, one_law=False, repeats=False):
     return np.logaddexp(values, np.log(np.mean(draws.flat.outside[chosen])) + releases.log_outside)
 
 
-def mean_density(releases):
-    """A function of draws' atoms, (start, log weights, theta), and of numbers of releases: logs of the mean of g(z)."""
+def mean_density(releases, far=None):
+    """A function of draws' atoms, (start, log weights, theta), and of numbers of releases: logs of the mean of g(z).
+
+    ``far`` is one of numbers alone, for releases whose density is next to nothing, if it has no closed form there.
+    """
     Z, channel, kernel = releases[:3]
 
     def exact(start, log_weights, theta, rows):
         return mean_marginal(channel, kernel, start, log_weights, theta, Z, rows)
-
-    def by_records(start, log_weights, theta, rows):
-        return mean_by_records(releases, start, log_weights, theta)(rows)
 
     if releases.noised is None:
         return exact
@@ -136,11 +140,10 @@ def mean_density(releases):
     def at_once(start, log_weights, theta, rows):
         density = np.zeros(len(rows))
         mix_noised(dense, np.ascontiguousarray(nodes[..., rows]), np.exp(log_weights), theta, density)
-        is_far = ~((density >= LEAST) & (density < inf))
+        is_far = ~((density >= releases.noised.least_density) & (density < inf))
         found = np.log(np.where(is_far, 1.0, density) / (len(start) - 1)) + factor[rows]
         if is_far.any():
-            one_by_one = exact if releases.has_marginal else by_records
-            found[is_far] = one_by_one(start, log_weights, theta, rows[is_far])
+            found[is_far] = far(rows[is_far]) if far else exact(start, log_weights, theta, rows[is_far])
         return found
 
     return at_once

@@ -35,10 +35,11 @@ class BetaKernel(Kernel):
     ----------
     shape, rate : float, default=0.5, 0.05
         Shape and rate of the gamma priors on a and b, which are restricted to [0.001, 1,000,000].  Positive.  The
-        default hardly allows components with a standard deviation below a fortieth of the interval: if records may be
-        as narrow as that, pass a smaller rate, such as 0.001.  The paper's Gamma(2, 2) is ``shape=2, rate=0.5`` if its
-        second number is a scale, as its results suggest.  Under ``shape=2, rate=2`` components as narrow as a sixth of
-        the interval hardly occur, and under much noise populations seem wider than they are.
+        default hardly allows components, away from the ends, with a standard deviation below a twentieth of the
+        interval: if records may be as narrow as that, pass a smaller rate, such as 0.001.  The paper's Gamma(2, 2) is
+        ``shape=2, rate=0.5`` if its second number is a scale, as its results suggest.  Under ``shape=2, rate=2``
+        components as narrow as a sixth of the interval hardly occur, and under much noise populations seem wider than
+        they are.
     bounds : pair (lo, hi), optional
         The interval.  None: the mechanism's bounds, or (0, 1) without a mechanism.
 

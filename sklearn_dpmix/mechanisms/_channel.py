@@ -173,6 +173,11 @@ class RecordChannel(Component):
         """Whether densities of releases are available only at values that can be released, not between them."""
         return self.is_discrete
 
+    @property
+    def least_density(self) -> float:
+        """Density of a release below which it is not right, or not told from 0, where many are computed at once."""
+        return 1e-280
+
     def scales(self, n_records: int, n_features: int) -> Floats:
         """The numbers by which the laws of records differ, such as noise scales: (n_records,), or (1,) for one law."""
         raise NotImplementedError

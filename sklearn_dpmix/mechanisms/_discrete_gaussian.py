@@ -106,6 +106,11 @@ class DiscreteGaussianMechanism(IntegerMechanism, GaussianCalibrated):
         """Whether noise is so narrow that densities are not offered between integers, where wide noise is smooth."""
         return float(np.min(self.noise_scale)) < WIDE
 
+    @property
+    def least_density(self) -> float:
+        """Noise that is looked up ends at ``FAR_NOISE``: beyond it are some 1e-61 of a record."""
+        return 1e-52 if self.is_grained else super().least_density
+
     def _scale_of(self, epsilon, sensitivity, n_features):
         if epsilon > LARGEST_EPSILON:
             raise ValueError(

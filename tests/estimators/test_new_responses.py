@@ -28,6 +28,11 @@ def below(model, X, y, stretch=1.0):
     return stats.norm.cdf(y, location, stretch * model.sigma_draws_[..., None]).mean(axis=(0, 1))
 
 
+def above(model, X, y):
+    location = model.intercept_draws_[..., None] + model.coef_draws_ @ X.T
+    return stats.norm.sf(y, location, model.sigma_draws_[..., None]).mean(axis=(0, 1))
+
+
 def test_quantiles_have_their_levels(model):
     """And would not with σ that is 1 % larger."""
     X = np.random.default_rng(1).normal(scale=5.0, size=(500, 2))
@@ -35,6 +40,7 @@ def test_quantiles_have_their_levels(model):
     assert found.shape == (500, 5)
     for q, column in zip(LEVELS, found.T, strict=True):
         np.testing.assert_allclose(below(model, X, column), q, rtol=1e-7)
+        np.testing.assert_allclose(above(model, X, column), 1.0 - q, rtol=1e-7)
     assert np.abs(below(model, X, found[:, 1], 1.01) - LEVELS[1]).max() > 1e-4
     np.testing.assert_array_equal(model.predict_quantiles(X[:3], 0.9), found[:3, [3]])
 
@@ -56,6 +62,16 @@ def test_quantiles_of_heavy_tails(tail):
     np.testing.assert_allclose(quantiles_of(location, sigma, LEVELS)[0], expected, rtol=1e-6, atol=1e-6)
 
 
+def test_quantiles_far_out_and_of_lines_far_apart():
+    """Of the smallest levels, and where next to all of the draws' σ are 15 orders larger than the others."""
+    location = np.zeros((3, 100))
+    for q in (1e-12, 1e-100, 1e-300):
+        np.testing.assert_allclose(quantiles_of(location, np.ones(100), np.array([q])), stats.norm.ppf(q), rtol=1e-12)
+    sigma = np.where(np.arange(100) < 10, 1.0, 1e15)
+    y = quantiles_of(location, sigma, np.array([0.47]))[0, 0]
+    assert stats.norm.cdf(y, 0.0, sigma).mean() == pytest.approx(0.47, rel=1e-9)
+
+
 def test_a_variance_that_does_not_exist_is_doubted(model, monkeypatch):
     """Of a half-Cauchy σ; not where σ has an inverse gamma variance of shape 3, as after seven records."""
     rng = np.random.default_rng(3)
@@ -64,8 +80,12 @@ def test_a_variance_that_does_not_exist_is_doubted(model, monkeypatch):
     with warnings.catch_warnings():
         warnings.simplefilter("error")
         model.predict([[0.0, 0.0]], return_std=True)
-    monkeypatch.setattr(model, "sigma_draws_", cauchy[:, :300])
-    with pytest.warns(RuntimeWarning, match=r"draws of sigma have \d+% of the variance of a new y"):
+    assert carried_by_few(cauchy[:, :400]) is None  # too few to say
+    repeated = {name: np.repeat(getattr(model, name), 2, axis=1) for name in ("coef_draws_", "intercept_draws_")}
+    for name, draws in repeated.items():
+        monkeypatch.setattr(model, name, draws)
+    monkeypatch.setattr(model, "sigma_draws_", cauchy[:, :600])
+    with pytest.warns(RuntimeWarning, match=r"draws of sigma have \d+% of the mean of sigma²"):
         model.predict([[0.0, 0.0]], return_std=True)
 
 

@@ -4,6 +4,7 @@ import pickle
 import time
 
 import numpy as np
+import pandas as pd
 import pytest
 from scipy import stats
 from scipy.special import logsumexp
@@ -250,3 +251,11 @@ def test_an_impossible_release_is_doubted():
     mechanism = LaplaceMechanism(scale=1.0, query=QUERY)
     with pytest.warns(UserWarning, match=r"sum\(y\*y\) = -40.*probability only 2e-18"):
         PrivateLinearRegressionDA(mechanism, n_records=30, **SHORT).fit([0.0, 0.0, -40.0, 0.0, 5.0])
+
+
+@pytest.mark.parametrize(
+    ("value", "words"), [(1j, "y holds complex"), ({}, "y holds dict"), (pd.NA, "y holds missing values")]
+)
+def test_responses_that_are_no_numbers_are_named(value, words):
+    with pytest.raises(ValueError, match=f"{words}: pass real numbers"):
+        PrivateLinearRegressionDA().fit([[0.0], [1.0], [2.0]], np.array([1.0, value, 2.0], dtype=object))

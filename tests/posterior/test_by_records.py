@@ -4,7 +4,7 @@ from itertools import pairwise
 
 import numpy as np
 import pytest
-from scipy import stats
+from scipy import special, stats
 from sklearn.base import clone
 
 from sklearn_dpmix import PrivateDPMixture
@@ -196,19 +196,41 @@ def test_equal_releases_are_scored_once(monkeypatch):
     assert len(rows) == len(np.unique(model._release_[:20], axis=0)) < 20
 
 
+def integer_scores(model, mechanism, Z):
+    """Logs of sums over the integers that records are, each atom's masses from the nearer tail."""
+    k = np.arange(-200.0, 200.0)
+    _, log_weights, theta = model._draws_.atoms_of(np.arange(40))
+    far = np.abs(k - theta[:, [0]])
+    below, above = ((side - far) / theta[:, [1]] for side in (-0.5, 0.5))
+    log_mass = special.log_ndtr(above) + np.log1p(-np.exp(special.log_ndtr(below) - special.log_ndtr(above)))
+    log_mass = np.logaddexp.reduce(log_weights[:, None] + log_mass) - np.log(40.0)
+    logs = [mechanism.log_density(np.full((400, 1), z), k[:, None]) for z in Z]
+    return np.logaddexp.reduce(log_mass + logs, axis=1)
+
+
 @pytest.mark.parametrize("mechanism", [DiscreteGaussianMechanism(scale=1.5), DiscreteLaplaceMechanism(scale=1.5)])
 def test_integers_without_bounds_are_scored_in_closed_form(mechanism):
-    """Sums over the integers that records are; where floating point has no density, from records drawn around."""
+    """Where floating point has no density, from records drawn around, which is rough but in order."""
     rng = np.random.default_rng(0)
-    model = fitted(mechanism, "normal", np.rint(rng.normal([5.0], 2.0, (100, 1))))
-    k, Z = np.arange(-40.0, 60.0), np.array([[-3.0], [0.0], [5.0], [14.0]])
-    mass = np.diff(model.cdf_draws(np.append(k[0] - 1.0, k)[:, None]), axis=-1).mean(axis=(0, 1))
-    noise = np.exp([mechanism.log_density(np.full((100, 1), z), k[:, None]) for z in Z[:, 0]]).reshape(4, 100)
-    scores = [model.score_release([z]) for z in Z]
-    np.testing.assert_allclose(scores, np.log(noise @ mass), atol=1e-6)
-    assert np.all(np.abs(scores - np.log(noise @ np.roll(mass, 1))) > 1e-2)
-    far = [model.score_release([[z]]) for z in (1e3, 2e3)]
-    assert np.all(np.isfinite(far)) and far[1] < far[0] < -600.0
+    model, Z = fitted(mechanism, "normal", np.rint(rng.normal([5.0], 2.0, (100, 1)))), [-3.0, 0.0, 5.0, 14.0, 20.0]
+    scores = [model.score_release([[z]]) for z in Z]
+    np.testing.assert_allclose(scores, integer_scores(model, mechanism, Z), atol=1e-6)
+    assert np.all(np.abs(scores - integer_scores(model, mechanism, np.add(Z, 1.0))) > 1e-2)
+    far = [model.score_release([[z]]) for z in (30.0, 60.0, 90.0, 200.0, 1e3, 2e3)]
+    assert np.all(np.isfinite(far)) and np.all(np.diff(far) < 0.0)
+
+
+@pytest.mark.parametrize("bounds", [None, (-40, 120)])
+def test_integers_far_out_under_noise_that_is_looked_up_to_an_end(bounds):
+    """Beyond 16.7 standard deviations no noise is looked up; with bounds the scores are exact there, too."""
+    mechanism, rng = DiscreteGaussianMechanism(scale=3.0, bounds=bounds), np.random.default_rng(0)
+    model = fitted(mechanism, "normal", np.rint(rng.normal([5.0], 0.4, (100, 1))))
+    Z = np.array([20.0, 45.0, 52.0, 60.0, 71.0, 89.0])
+    scores = np.array([model.score_release([[z]]) for z in Z])
+    exact = integer_scores(model, mechanism, Z)
+    known = np.full(6, bounds is not None) | (Z < 45.0)
+    np.testing.assert_allclose(scores[known], exact[known], atol=1e-4)
+    assert np.all(np.diff(scores) < 0.0) and np.all(np.abs(scores / exact - 1.0) < 0.2)
 
 
 @pytest.mark.parametrize("scale", [3.0, 0.3, 1e-4])

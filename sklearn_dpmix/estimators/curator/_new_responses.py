@@ -5,12 +5,14 @@ from scipy.special import ndtr, ndtri
 
 from ..._base.numeric import HALF_LOG_2PI
 
-MOST_STEPS = 200
-FEW, MUCH = 1e-3, 0.2  # of the draws of σ; of the sum of their squares
+MOST_STEPS = 300
+ENOUGH, FEW, MUCH = 1000, 1e-3, 0.2  # draws of σ; a share of them; a share of the sum of their squares
 
 
 def quantiles_of(location, sigma, q):
-    """Quantiles of the mean of the draws' normal distributions, by Newton steps, and halves where these leave it.
+    """Quantiles of the mean of the draws' normal distributions.
+
+    By Newton steps of the log of the smaller tail, and halves of the bracket where these leave it.
 
     Parameters
     ----------
@@ -22,28 +24,32 @@ def quantiles_of(location, sigma, q):
     -------
     quantiles : ndarray of shape (n, n_q)
     """
-    found, narrow = np.empty((len(location), len(q))), np.median(sigma)
+    found = np.empty((len(location), len(q)))
     for j, level in enumerate(q):
-        each = location + sigma * ndtri(level)
+        side, tail = (1.0, level) if level <= 0.5 else (-1.0, 1.0 - level)
+        centre = side * location
+        each = centre + sigma * ndtri(tail)
         low, high, y = each.min(axis=1), each.max(axis=1), np.median(each, axis=1)
         for _ in range(MOST_STEPS):
-            u = (y[:, None] - location) / sigma
-            gap = ndtr(u).mean(axis=1) - level
-            low, high = np.where(gap <= 0.0, y, low), np.where(gap >= 0.0, y, high)
-            density = (np.exp(-0.5 * u * u - HALF_LOG_2PI) / sigma).mean(axis=1)
-            with np.errstate(divide="ignore", invalid="ignore"):
-                new = y - gap / density
-            new = np.where((low < new) & (new < high), new, 0.5 * low + 0.5 * high)
-            is_there = np.all(np.abs(new - y) <= 1e-9 * narrow + 1e-14 * np.abs(y))
+            u = (y[:, None] - centre) / sigma
+            below, density = ndtr(u).mean(axis=1), (np.exp(-0.5 * u * u - HALF_LOG_2PI) / sigma).mean(axis=1)
+            low, high = np.where(below <= tail, y, low), np.where(below >= tail, y, high)
+            with np.errstate(divide="ignore", invalid="ignore", over="ignore"):
+                gap = np.log(below / tail)
+                new = y - gap * below / density
+            new = np.where((low <= new) & (new <= high), new, 0.5 * low + 0.5 * high)
+            is_there = np.all((np.abs(gap) <= 1e-12) | (new == y))
             y = new
             if is_there:
                 break
-        found[:, j] = y
+        found[:, j] = side * y
     return found
 
 
 def carried_by_few(sigma):
-    """The share of the mean of σ² that a thousandth of the draws carry, if it is much: the mean may not exist."""
+    """The share of the mean of σ² that a thousandth of the draws have, if it is much: the mean may not exist."""
+    if sigma.size < ENOUGH:
+        return None
     squares = np.sort(np.square(sigma).ravel())[::-1]
-    share = squares[: max(1, round(FEW * squares.size))].sum() / squares.sum()
+    share = squares[: round(FEW * squares.size)].sum() / squares.sum()
     return share if share > MUCH else None

@@ -289,9 +289,9 @@ class PrivateLinearRegressionDA(CoefficientsMixin, RegressorMixin, ChainEstimato
         Warns
         -----
         RuntimeWarning
-            If few draws of σ decide about the standard deviation.  Where bounds hold y and there are few records or
-            much noise, the release does not bound σ, and under a prior whose tail is as heavy as the default's
-            (``sigma_shape`` at most 1) a new y has no variance: then use :meth:`predict_quantiles`.
+            If few draws of σ decide about the standard deviation.  Where y is clamped, no release rules out a huge σ,
+            and under a prior whose tail is as heavy as the default's (``sigma_shape`` at most 1) a new y has no
+            variance.  That shows under few records or much noise: then use :meth:`predict_quantiles`.
         """
         X = self._predictors(X)
         mean = self.intercept_ + X @ self.coef_
@@ -303,14 +303,14 @@ class PrivateLinearRegressionDA(CoefficientsMixin, RegressorMixin, ChainEstimato
         of_mean = np.einsum("ij,jk,ik->i", design, centred.T @ centred / len(coef), design)
         if share := carried_by_few(self.sigma_draws_):
             warn_user(
-                f"a thousandth of the draws of sigma have {share:.0%} of the variance of a new y, which may not exist: "
-                "use predict_quantiles, or a RegressionPrior with a larger sigma_shape",
+                f"a thousandth of the draws of sigma have {share:.0%} of the mean of sigma², which may not exist, "
+                "nor does then the variance of a new y: use predict_quantiles, or a prior with a larger sigma_shape",
                 RuntimeWarning,
             )
         return mean, np.sqrt(np.maximum(of_mean, 0.0) + np.mean(self.sigma_draws_**2))
 
     def predict_quantiles(self, X: ArrayLike, q: ArrayLike) -> Floats:
-        """Posterior predictive quantiles of a confidential y.
+        """Posterior predictive quantiles of a new y.
 
         Parameters
         ----------

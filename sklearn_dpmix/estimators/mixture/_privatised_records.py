@@ -170,7 +170,7 @@ class PrivatisedRecordsMixin:
         """Mean log density of new privatised records, log g(z): what cross-validation should maximise.
 
         The predictive density is averaged over at most 500 draws, evenly spaced over the chains.  If g has no closed
-        form (:meth:`point_partition` says where; integers without bounds have one here), it is averaged over 100, and g
+        form (:meth:`point_partition` says where; integers have one here), it is averaged over 100, and g
         is estimated from 10,000 predictive records and 50 around each release.  For up to three features under additive
         noise, and fits to some hundreds of records, the score is then within some 0.01 of the exact one, for eight
         features within some 0.05.  Of more than 5000 different releases of one feature under equal noise it is
@@ -299,7 +299,8 @@ class PrivatisedRecordsMixin:
         ValueError
             For more than 5000 records, or if g(z | θ) of a record has no closed form: correlated features under noise
             (but for normal noise of one scale, without bounds or with ``clamp=False``), beta records under additive
-            noise, integers released without bounds, counts of a binomial mechanism with a kernel that is not beta.
+            noise, integers released without bounds or with bounds more than 1023 apart, counts of a binomial mechanism
+            with a kernel that is not beta.
 
         References
         ----------
