@@ -106,10 +106,11 @@ def _within_floats(check, *arrays, **options):
         return checked[0], validation.check_array(checked[1], dtype=np.float64, ensure_2d=False, input_name="y")
     except OverflowError:
         raise ValueError(f"{name} contains an integer that is too large for floating point") from None
-    except TypeError:
+    except TypeError as error:
         for one, its_name in zip(arrays, (name, "y"), strict=False):
             if what := _no_number_in(one):
-                raise ValueError(f"{its_name} holds {what}: pass real numbers") from None
+                kind = ValueError if what in ("complex", "missing values") else TypeError
+                raise kind(f"{its_name} holds {what}: pass real numbers ({error})") from None
         raise
     except ValueError as error:
         if str(error).startswith("could not convert string"):

@@ -88,7 +88,7 @@ def cases():
         "neal5": lambda: under(noise, RECORDS, sampler="neal5", mixing=MixtureOfFiniteMixtures()),
         "imputed": lambda: under(noise, pairs, kernel=MultivariateNormalKernel(), sampler="imputed"),
         "correlated": lambda: under(noise, pairs, kernel=MultivariateNormalKernel(), sampler=MixingMeasure(n_moves=4)),
-        "beta": lambda: mixture(None, RECORDS, kernel=BetaKernel(rate=2.0), sampler="neal5"),
+        "beta": lambda: mixture(None, RECORDS, kernel=BetaKernel(2.0, 2.0), sampler="neal5"),
         "reuse": lambda: mixture(None, RECORDS, sampler="reuse"),
         "jain_neal": lambda: mixture(None, RECORDS, kernel=NormalKernel(), sampler="jain_neal"),
         "truncated": lambda: under(noise, RECORDS, kernel=TruncatedNormalKernel(), sampler="neal5"),
