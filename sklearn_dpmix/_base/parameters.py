@@ -109,8 +109,7 @@ def _within_floats(check, *arrays, **options):
     except TypeError as error:
         for one, its_name in zip(arrays, (name, "y"), strict=False):
             if what := _no_number_in(one):
-                kind = ValueError if what in ("complex", "missing values") else TypeError
-                raise kind(f"{its_name} holds {what}: pass real numbers ({error})") from None
+                raise TypeError(f"{its_name} holds {what}: pass real numbers ({error})") from None
         raise
     except ValueError as error:
         if str(error).startswith("could not convert string"):

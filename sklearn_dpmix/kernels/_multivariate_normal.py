@@ -85,9 +85,7 @@ class MultivariateNormalKernel(MultivariateSteps):
     def check_state(self, theta: Array, records: Array) -> None:
         super().check_state(theta, records)
         d = records.shape[2]
-        inverse, root = np.zeros((2, len(theta), d, d))
-        rows, columns = np.tril_indices(d)
-        inverse[:, rows, columns], root[:, rows, columns] = np.split(theta[:, 4 * d : 4 * d + d * (d + 1)], 2, axis=1)
+        inverse, root = _factors(theta, d)
         diagonal = np.diagonal(inverse, axis1=1, axis2=2)
         require(diagonal > 0, "theta", "has factors that are not positive")
         sd, log_det = theta[:, 1 : 4 * d : 4], theta[:, 4 * d + d * (d + 1)]
@@ -98,17 +96,12 @@ class MultivariateNormalKernel(MultivariateSteps):
 
     def noised(self, theta: Array, n_features: int, variance: float) -> Array:
         """θ of records plus normal noise of this variance in each feature: N(μ, Σ + η²I)."""
-        d = n_features
-        root, lower = np.zeros((len(theta), d, d)), np.tril_indices(d)
-        at_root = 4 * d + len(lower[0])
-        root[:, *lower] = theta[:, at_root:-1]
+        d, lower = n_features, np.tril_indices(n_features)
+        _, root = _factors(theta, d)
         root = np.linalg.cholesky(root @ root.transpose(0, 2, 1) + variance * np.eye(d))
-        factor, sd = np.linalg.inv(root), np.sqrt((root**2).sum(axis=2))
-        found = theta.copy()
-        found[:, 1 : 4 * d : 4], found[:, 2 : 4 * d : 4], found[:, 3 : 4 * d : 4] = sd, 1.0 / sd, np.log(sd)
-        found[:, 4 * d : at_root], found[:, at_root:-1] = factor[:, *lower], root[:, *lower]
-        found[:, -1] = -np.log(np.diagonal(root, axis1=1, axis2=2)).sum(axis=1)
-        return found
+        sd, log_det = np.sqrt((root**2).sum(axis=2)), -np.log(np.diagonal(root, axis1=1, axis2=2)).sum(axis=1)
+        alone = np.stack([theta[:, : 4 * d : 4], sd, 1.0 / sd, np.log(sd)], axis=2).reshape(len(theta), -1)
+        return np.column_stack([alone, np.linalg.inv(root)[:, *lower], root[:, *lower], log_det])
 
     def resolve(self, release: Any) -> Self:
         if self.mean is not None and self.scale is not None and self.dof is not None:
@@ -364,6 +357,13 @@ class MultivariateNormalKernel(MultivariateSteps):
             slope += theta[k, at + j] * e
             precision += theta[k, at + j] ** 2
         self.put_params(theta, to, j, records[i, 0, j] - slope / precision, 1.0 / sqrt(precision))
+
+
+def _factors(theta, d):
+    """J and L of each row of θ, (2, rows, d, d)."""
+    found = np.zeros((2, len(theta), d, d))
+    found[..., *np.tril_indices(d)] = np.stack(np.split(theta[:, 4 * d : 4 * d + d * (d + 1)], 2, axis=1))
+    return found
 
 
 def _number(name, value, low):

@@ -12,7 +12,8 @@ ENOUGH, FEW, MUCH = 1000, 1e-3, 0.2  # draws of σ; a share of them; a share of 
 def quantiles_of(location, sigma, q):
     """Quantiles of the mean of the draws' normal distributions.
 
-    By Newton steps of the log of the smaller tail, and halves of the bracket where these leave it.
+    By Newton steps of the log of the smaller tail, and halves of the bracket where these leave it: ten times as fast as
+    to halve alone, as a mixture's ``quantile_draws`` does for any kernel.
 
     Parameters
     ----------

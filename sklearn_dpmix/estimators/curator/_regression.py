@@ -303,8 +303,8 @@ class PrivateLinearRegressionDA(CoefficientsMixin, RegressorMixin, ChainEstimato
         of_mean = np.einsum("ij,jk,ik->i", design, centred.T @ centred / len(coef), design)
         if share := carried_by_few(self.sigma_draws_):
             warn_user(
-                f"a thousandth of the draws of sigma have {share:.0%} of the mean of sigma², which may not exist, "
-                "nor does then the variance of a new y: use predict_quantiles, or a prior with a larger sigma_shape",
+                f"a thousandth of the draws of sigma make up {share:.0%} of the mean of sigma²: a new y may have no "
+                "variance; use predict_quantiles, or a prior with a larger sigma_shape",
                 RuntimeWarning,
             )
         return mean, np.sqrt(np.maximum(of_mean, 0.0) + np.mean(self.sigma_draws_**2))
@@ -339,12 +339,12 @@ class PrivateLinearRegressionDA(CoefficientsMixin, RegressorMixin, ChainEstimato
         """
         X = self._predictors(X)
         y = check_responses(self, y, len(X))
-        result = np.empty(len(X))
+        result, log_sigma = np.empty(len(X)), np.log(self.sigma_draws_.ravel())
         with np.errstate(over="ignore", divide="ignore"):  # a response may be possible in no draw
             for rows, location, sigma in self._locations(X):
                 u = (y[rows, None] - location) / sigma
-                result[rows] = logsumexp(-0.5 * u * u - np.log(sigma), axis=1)
-        return result - np.log(self.sigma_draws_.size) - HALF_LOG_2PI
+                result[rows] = logsumexp(-0.5 * u * u - log_sigma, axis=1)
+        return result - np.log(log_sigma.size) - HALF_LOG_2PI
 
     def _locations(self, X):
         """For some rows after the other: (rows, the draws' means of y there, (rows, draws), the draws of σ)."""

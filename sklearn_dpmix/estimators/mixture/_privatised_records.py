@@ -170,11 +170,12 @@ class PrivatisedRecordsMixin:
         """Mean log density of new privatised records, log g(z): what cross-validation should maximise.
 
         The predictive density is averaged over at most 500 draws, evenly spaced over the chains.  If g has no closed
-        form (:meth:`point_partition` says where; integers have one here), it is averaged over 100, and g
-        is estimated from 10,000 predictive records and 50 around each release.  For up to three features under additive
-        noise, and fits to some hundreds of records, the score is then within some 0.01 of the exact one, for eight
-        features within some 0.05.  Of more than 5000 different releases of one feature under equal noise it is
-        interpolated, by polynomials on cells that are halved until the error of the log density is near 1e-7.
+        form (:meth:`point_partition` says where; here integers have one, but for the farthest outliers), it is averaged
+        over 100, and g is estimated from 10,000 predictive records and 50 around each release.  For up to three
+        features under additive noise, and fits to some hundreds of records, the score is then within some 0.01 of the
+        exact one, for eight features within some 0.05.  Of more than 5000 different releases of one feature under equal
+        noise it is interpolated, by polynomials on cells that are halved until the error of the log density is near
+        1e-7.
 
         Parameters
         ----------

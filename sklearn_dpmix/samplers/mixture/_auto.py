@@ -172,10 +172,8 @@ def has_marginal(mechanism, kernel):
 
 
 def has_normal_releases(mechanism, kernel):
-    """Whether correlated normal records have normal releases: unclamped, under normal noise of one scale."""
-    if mechanism is None or own(kernel, "noised_as") != "correlated_normal" or not own(mechanism, "keeps_normal"):
-        return False
-    return mechanism.has_one_law and not mechanism.is_clamped and mechanism.released_above is None
+    """Whether records are correlated normals, and their releases normal, too."""
+    return mechanism is not None and mechanism.is_absorbable and own(kernel, "noised_as") == "correlated_normal"
 
 
 def has_noised(mechanism, kernel):

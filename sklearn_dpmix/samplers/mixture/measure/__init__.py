@@ -31,6 +31,7 @@ many at once    ``_excursions``: moves over ``_few_nodes``, then one look at all
 ==============  =======================================================================================================
 
 Charts are in ``_normal_atoms`` and the other files that end so; those of records on an interval have g from a table of
-it (``_interval``, ``_on_interval``).  For correlated normals ``_correlated_gaussian`` has g in closed form and
-``_correlated_clamped`` by moments; elsewhere ``_correlated_hidden`` keeps a residual or a variance beside each release.
+it (``_interval``, ``_noise_on_interval``, ``_on_interval``).  For correlated normals ``_correlated_gaussian`` has g in
+closed form and ``_correlated_clamped`` by moments; elsewhere ``_correlated_hidden`` keeps a residual or a variance
+beside each release.
 """
