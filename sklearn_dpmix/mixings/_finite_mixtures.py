@@ -1,6 +1,6 @@
 """Mixture of finite mixtures: a prior on the number of components (Miller & Harrison 2018)."""
 
-from math import exp, inf, lgamma, log
+from math import exp, floor, inf, lgamma, log
 
 import numpy as np
 from numpy.typing import ArrayLike
@@ -10,6 +10,7 @@ from ._dirichlet import positive
 from ._urn import urn_cluster
 
 MOST_COMPONENTS, MOST_SHAPE = 50, 10.0  # or prior mean of them, for a walk over mixing measures; of the weights' γ
+MANY = 10.0  # components at the start of a chain: those that are too many empty soon
 
 
 class MixtureOfFiniteMixtures(Component):
@@ -18,6 +19,9 @@ class MixtureOfFiniteMixtures(Component):
     Given M, the partition is that of the two-parameter urn with discount -γ and concentration γM, so every sampler here
     can use it.  M is drawn given the partition in every sweep (the telescoping sampler).  Unlike a Dirichlet process,
     it is consistent for the number of components, if there is one.
+
+    Where the walk over mixing measures is not used, and γ is above 1 or the prior has gaps, a chain may keep the M that
+    it starts with.  Such chains start at draws from the prior, so that R-hat shows it: use several of them.
 
     Parameters
     ----------
@@ -65,8 +69,10 @@ class MixtureOfFiniteMixtures(Component):
                 "prior must be a number in (0, 1), for a geometric number of components, or the probabilities of 1, "
                 f"2, ... components, got {self.prior!r}"
             )
+        possible = np.flatnonzero(np.isfinite(table)) + 1
+        has_gaps = len(possible) < possible[-1] - possible[0] + 1
         fields = {"discount": -gamma, "log_fail": log_fail, "log_prior": table, "most_clusters": most}
-        return lower(type(self), fields | {"start": min(10.0, most)})
+        return lower(type(self), fields | {"has_gaps": has_gaps, "hardly_moves": has_gaps or gamma > 1.0})
 
     @property
     def can_walk(self) -> bool:
@@ -77,8 +83,24 @@ class MixtureOfFiniteMixtures(Component):
         if value.most_clusters == inf:
             return exp(value.log_fail) <= 1.0 - 1.0 / MOST_COMPONENTS
         possible = np.flatnonzero(np.isfinite(value.log_prior)) + 1
-        has_gaps = len(possible) < possible[-1] - possible[0] + 1
-        return bool(not has_gaps and (len(possible) > 1 or possible[0] == 1) and possible[-1] <= MOST_COMPONENTS)
+        return bool(not value.has_gaps and (len(possible) > 1 or possible[0] == 1) and possible[-1] <= MOST_COMPONENTS)
+
+    @compiled
+    def draw_start(self, rng):
+        """M at the start of a chain: a draw from the prior where M may never move, so that chains show it; or many.
+
+        Components empty soon where γ is at most 1, but it takes about n^γ sweeps to add one.  If γ is larger, or M
+        would have to pass over values that the prior excludes, a chain may stay where it starts.
+        """
+        if not self.hardly_moves:
+            return min(MANY, self.most_clusters)
+        if self.most_clusters == inf:
+            return 1.0 + floor(log(1.0 - rng.random()) / self.log_fail)
+        m, rest = 1.0, rng.random() - exp(self.log_prior[0])
+        while rest >= 0.0 and m < self.most_clusters:
+            rest -= exp(self.log_prior[int(m)])
+            m += 1.0
+        return m
 
     @compiled
     def new_cluster_weight(self, concentration, n_clusters):

@@ -88,7 +88,7 @@ def test_few_components_have_their_probability_when_weights_are_very_unequal(pri
     m = np.arange(1, 1000)[: np.size(prior) if np.ndim(prior) else None]
     weights = np.exp([lgamma(gamma * k) - lgamma(gamma * k + n) + log(k) + lgamma(n) for k in m])
     weights *= prior if np.ndim(prior) else (1.0 - prior) ** m
-    draws, found = np.zeros((1, 12_000), np.int64), value.start
+    draws, found = np.zeros((1, 12_000), np.int64), value.draw_start(rng)
     for t in range(draws.size):
         found = value.update_concentration(rng, found, n_clusters, n)
         draws[0, t] = found

@@ -141,11 +141,15 @@ class MixtureSampler(Component):
         n_params = sizes[0] + n_cached(values[1])
         state = new_state(n, self.n_imputed, d, n_params, sizes[1], levels=self.needs_levels, order=self.needs_order)
         state.records[:n] = records[:, None, :]
-        n_start = int(min(rng.integers(1, 11), n, getattr(values[3], "most_clusters", n)))
+        if hasattr(values[3], "most_clusters"):  # it is how many components there are
+            concentration = most = values[3].draw_start(rng)
+        else:
+            concentration, most = values[3].start, n
+        n_start = int(min(rng.integers(1, 11), n, most))
         counts = put_to_nearest(records, records[rng.choice(n, n_start, replace=False)], state.alloc)
         state.counts[: len(counts)] = counts
         state.ints[N_SLOTS] = state.ints[N_CLUSTERS] = len(counts)
-        state.floats[CONCENTRATION] = values[3].start
+        state.floats[CONCENTRATION] = concentration
         return state._replace(table=start_table(values[1], Z, records)) if self.is_global(values[1]) else state
 
     def continued(self, values: Any, Z: Any, state: Any) -> Any:
