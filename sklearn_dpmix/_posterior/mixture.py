@@ -280,8 +280,12 @@ def cdf_at(kernel, first, last, weights, theta, j, x):
 
 @entry
 def mixture_quantile(kernel, start, weights, theta, j, q):
-    """Bisection on the cdf, to the last bits of the bracket's width, and of the narrowest atom's."""
+    """Bisection on the cdf, to the last bits of the bracket's width, and of the narrowest atom's.
+
+    Next to an end of an interval of records it goes on to the last bits of the quantile, which may be 1e-300.
+    """
     result = np.empty((start.size - 1, q.size))
+    least, most = kernel.ends()
     for t in range(start.size - 1):
         lowest, highest, narrowest, reachable = inf, -inf, inf, 0.0
         for h in range(start[t], start[t + 1]):
@@ -290,6 +294,9 @@ def mixture_quantile(kernel, start, weights, theta, j, q):
             lowest, highest = min(lowest, mean - 10.0 * sd), max(highest, mean + 10.0 * sd)
             narrowest = min(narrowest, sd)
             reachable += weights[h]  # 1, except for rounding
+        lowest, highest = max(lowest, least), min(highest, most)
+        if least > -inf:
+            narrowest = 1e-300
         for p in range(q.size):
             lo, hi, target = lowest, highest, min(q[p], reachable * (1.0 - 1e-15))
             while cdf_at(kernel, start[t], start[t + 1], weights, theta, j, lo) > target:
@@ -304,7 +311,7 @@ def mixture_quantile(kernel, start, weights, theta, j, q):
                     lo = mid
                 else:
                     hi = mid
-            result[t, p] = 0.5 * (lo + hi)
+            result[t, p] = min(max(0.5 * (lo + hi), least), most)
     return result
 
 

@@ -194,6 +194,10 @@ class BetaKernel(Kernel):
         return exp(log_beta_cdf(theta[k, 0], theta[k, 1], x))
 
     @compiled
+    def ends(self):
+        return self.low, self.low + self.width
+
+    @compiled
     def mean(self, theta, k, j):
         return self.low + self.width * theta[k, 0] / (theta[k, 0] + theta[k, 1])
 

@@ -1,6 +1,6 @@
 """The base class of mixture kernels: what samplers need from them."""
 
-from math import exp
+from math import exp, inf
 from typing import Any, Self
 
 import numpy as np
@@ -149,6 +149,11 @@ class Kernel(Component):
         records : ndarray of shape (n, m, n_features)
             Imputed records, m for each, finite.
         """
+
+    @compiled
+    def ends(self):
+        """Ends of the interval of records that have a density."""
+        return -inf, inf
 
     @compiled
     def has_density(self):
