@@ -16,6 +16,7 @@ from sklearn_dpmix import PrivateDPMixture
 from sklearn_dpmix._chains.mixed import ESS_LIMIT
 from sklearn_dpmix.datasets import make_three_normals
 from sklearn_dpmix.kernels import NormalKernel
+from sklearn_dpmix.mechanisms import LaplaceMechanism, SmoothedHistogramMechanism
 from sklearn_dpmix.mixings import DirichletProcess, MixtureOfFiniteMixtures
 from sklearn_dpmix.samplers import MixingMeasure
 
@@ -256,3 +257,29 @@ def test_a_finite_mixture_reports_its_components():
     assert is_full.any()
     np.testing.assert_allclose(unseen[is_full], 0, atol=1e-12)
     assert "n_components" in model.r_hat_
+
+
+def test_what_was_fitted_decides_which_methods_there_are():
+    """Not what ``set_params`` says since, but for the methods that fit."""
+    smoothed = SmoothedHistogramMechanism(epsilon=3.0, n_bins=10, n_released=50, n_records=300)
+    above = LaplaceMechanism(scale=1.5, bounds=(-10, 10), released_above=0.0)
+    of_records, of_all = {"predict", "score_release", "similarity", "point_partition"}, {"fit_predict", "partial_fit"}
+    of_threshold = {"released_share_draws", "n_suppressed_draws"}
+
+    def offered(model):
+        return {name for name in of_records | of_all | of_threshold if hasattr(model, name)}
+
+    short = {"n_warmup": 10, "n_draws": 10}
+    model = fit(MECHANISM, RELEASE, **short)
+    score = model.score_release(RELEASE[:5])
+    model.set_params(mechanism=smoothed)
+    assert offered(model) == of_records
+    assert model.score_release(RELEASE[:5]) == score
+    assert np.array_equal(model.score_samples(RELEASE[:5]), fit(MECHANISM, RELEASE, **short).score_samples(RELEASE[:5]))
+    assert offered(model.set_params(mechanism=above)) == of_records | of_all
+    assert offered(clone(model)) == of_records | of_all | of_threshold
+    model = fit(smoothed, smoothed.privatize((RECORDS + 10.0) / 20.0, random_state=0), kernel="beta", **short)
+    density = model.score_samples([[0.5]])
+    model.set_params(mechanism=above)
+    assert offered(model) == of_all
+    assert model.score_samples([[0.5]]) == density

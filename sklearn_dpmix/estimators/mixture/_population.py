@@ -42,7 +42,7 @@ class PopulationMixin:
 
     def _points(self, X):
         check_is_fitted(self)
-        if self._n_features_ == self.n_features_in_ and (self.mechanism is None or self.mechanism.is_local):
+        if self._n_features_ == self.n_features_in_ and (self.mechanism_ is None or self.mechanism_.is_local):
             return self._check_input(X, "X")
         X = check_array(X, dtype=np.float64, order="C", input_name="X", estimator=self)
         if X.shape[1] != self._n_features_:

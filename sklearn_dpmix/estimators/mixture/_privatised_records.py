@@ -25,13 +25,23 @@ MAX_PARTITION = 5000  # most records whose partitions are compared: similarities
 
 
 def is_local(estimator):
-    """Whether records are released one by one: only then do they have labels, and new ones a density."""
+    """Whether a fit is to records that are released one by one."""
     return getattr(estimator.mechanism, "is_local", True)
+
+
+def fitted_mechanism(estimator):
+    """That of the fit, whatever ``set_params`` says since; before a fit, the parameter."""
+    return getattr(estimator, "mechanism_", estimator.mechanism)
+
+
+def has_records(estimator):
+    """Whether records were released one by one: only then do they have labels, and new ones a density."""
+    return getattr(fitted_mechanism(estimator), "is_local", True)
 
 
 def has_threshold(estimator):
     """Whether only releases above a threshold appeared."""
-    return getattr(estimator.mechanism, "released_above", None) is not None
+    return getattr(fitted_mechanism(estimator), "released_above", None) is not None
 
 
 def check_same_number(mechanism, n):
@@ -147,7 +157,7 @@ class PrivatisedRecordsMixin:
         """Fit and return ``labels_``."""
         return self.fit(Z).labels_
 
-    @available_if(is_local)
+    @available_if(has_records)
     def predict(self, Z: ArrayLike, epsilon: ArrayLike | None = None) -> Array:
         """Cluster of new privatised records, as ``labels_`` numbers them.
 
@@ -165,7 +175,7 @@ class PrivatisedRecordsMixin:
         releases, _ = self._new_releases(Z, epsilon)
         return self._clusters_.clustering.predict(releases)
 
-    @available_if(is_local)
+    @available_if(has_records)
     def score_release(self, Z: ArrayLike, y: ArrayLike | None = None, epsilon: ArrayLike | None = None) -> float:
         """Mean log density of new privatised records, log g(z): what cross-validation should maximise.
 
@@ -270,7 +280,7 @@ class PrivatisedRecordsMixin:
         rng = as_generator(random_state)
         return draw_partitions(self._draws_, self._fitted_releases(), n_partitions, rng), rng
 
-    @available_if(is_local)
+    @available_if(has_records)
     def point_partition(
         self, loss: str = "vi", *, n_partitions: int = 500, n_starts: int = 8, random_state: Seed = None
     ) -> Array:
@@ -312,7 +322,7 @@ class PrivatisedRecordsMixin:
         partitions, rng = self._partitions(n_partitions, random_state)
         return point_partition(partitions, loss, n_starts=n_starts, rng=rng)[0]
 
-    @available_if(is_local)
+    @available_if(has_records)
     def similarity(self, *, n_partitions: int = 500, random_state: Seed = None) -> Floats:
         """Posterior probability that two records are in one cluster: (n, n), for at most 5000 records.
 
