@@ -23,9 +23,9 @@ DAMAGE = (
 
 
 def resolved(name, path):
-    """The absolute path, links followed, that a parameter of that name says; ValueError where no file can have it."""
+    """The absolute path, links and ~ followed, that a parameter of that name says; ValueError if no file has it."""
     try:
-        path = os.fsdecode(path)
+        path = os.path.expanduser(os.fsdecode(path))
         os.fsencode(path)
         return os.path.realpath(path)
     except ValueError as error:  # half of a surrogate pair; a null character

@@ -177,7 +177,7 @@ def open_checkpoint(path, owner, signature):
     if path is None:
         yield NoCheckpoint()
         return
-    path = resolved("checkpoint", os.path.expanduser(path))
+    path = resolved("checkpoint", path)
     unstable = [name for name, value in signature.items() if not isinstance(value, str)]
     if unstable:
         raise TypeError(

@@ -264,11 +264,14 @@ class ReleaseSummary:
         Parameters
         ----------
         path : str or path
+            ``~`` is the home folder.
 
         Raises
         ------
         TypeError
             For a mechanism that is not from this package, since :meth:`load` could not make it.
+        OSError
+            Where the file cannot be written.
         """
         kind = type(self.mechanism)
         if getattr(mechanisms, kind.__name__, None) is not kind:
@@ -287,8 +290,16 @@ class ReleaseSummary:
         }
         arrays = {"keys": self._cells.keys, "moments": self._cells.moments, "at_ends": self._cells.at_ends}
         arrays |= {"records": self._records, "sums": np.array(self._sums, dtype=np.float64)}
-        with replacing(resolved("path", path)) as file:
-            np.savez_compressed(file, header=np.frombuffer(json.dumps(header).encode(), np.uint8), **arrays)
+        path = resolved("path", path)
+        try:
+            with replacing(path) as file:
+                np.savez_compressed(file, header=np.frombuffer(json.dumps(header).encode(), np.uint8), **arrays)
+        except OSError as error:  # it names a temporary file
+            raise type(error)(
+                error.errno,
+                f"{error.strerror}: pass the path of a file in a folder that exists and can be written",
+                path,
+            ) from error
 
     @classmethod
     def load(cls, path: str | os.PathLike[str]) -> Self:

@@ -318,3 +318,19 @@ def test_cells_of_records_that_cannot_be_narrow_enough_are_called_so(monkeypatch
     assert abs(wrong) > 1.0 and abs(one - other) > abs(wrong)
     release.nodes(1.0)
     assert release._summary is summary  # and they are not tried again
+
+
+def test_paths_may_begin_at_home_and_errors_name_them(tmp_path, monkeypatch):
+    monkeypatch.setenv("HOME", str(tmp_path))
+    monkeypatch.setenv("USERPROFILE", str(tmp_path))
+    summary = ReleaseSummary(LAPLACE).update(release(10))
+    summary.save("~/summary.npz")
+    assert (tmp_path / "summary.npz").is_file()
+    assert not differ(ReleaseSummary.load("~/summary.npz"), summary)
+    nowhere = tmp_path / "none" / "summary.npz"
+    with pytest.raises(FileNotFoundError, match=r"a folder that exists and can be written: '.*summary\.npz'") as caught:
+        summary.save(nowhere)
+    assert caught.value.filename == str(nowhere)
+    with pytest.raises(IsADirectoryError) as caught:
+        summary.save(tmp_path)
+    assert caught.value.filename == str(tmp_path)
