@@ -62,6 +62,7 @@ class ConditionalLaw:
             curve_moments(*self.parts, self.start, self.theta, X[rows], rows.start, mean, variance)
 
         in_chunks(fill, len(X), N_PLACES, n_jobs)
+        refuse_far(X, np.isfinite(mean).all(axis=0) & ~np.isnan(variance).any(axis=0))
         return mean, variance
 
     def each(self, X, summarise, n_jobs=None):
@@ -76,7 +77,9 @@ class ConditionalLaw:
         def find(rows):
             return mean_log_density(*self.parts, self.start, self.theta, X[rows], y[rows])
 
-        return np.concatenate(in_chunks(find, len(X), N_PLACES, n_jobs))
+        found = np.concatenate(in_chunks(find, len(X), N_PLACES, n_jobs))
+        refuse_far(X, ~np.isnan(found))
+        return found
 
     def quantiles(self, X, q, n_jobs=None):
         """(n_places, n_q) quantiles of the mean of the draws' distributions of y."""
@@ -93,6 +96,15 @@ class ConditionalLaw:
             return found
 
         return np.concatenate(in_chunks(find, len(X), 4, n_jobs))
+
+
+def refuse_far(X, is_known):
+    """Raise ValueError if a place is so far from all components that their densities there are not known."""
+    if not is_known.all():
+        raise ValueError(
+            f"X has the row {X[~is_known][0].tolist()}, which is too far from all records that were fitted for a "
+            "distribution of y: the density there is 0 in floating point"
+        )
 
 
 def predictive_moments(mean, variance):

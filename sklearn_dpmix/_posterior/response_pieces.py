@@ -4,7 +4,7 @@ A ``law`` writes a piece with ``write_piece(channel, kernel, theta, X, i, h, r, 
 ``law.nodes`` and ``law.shares`` are a Gauss rule on [0, 1].
 """
 
-from math import erfc, exp, inf, log, sqrt
+from math import erfc, exp, inf, log, nan, sqrt
 
 import numpy as np
 
@@ -111,7 +111,7 @@ def set_total(out):
 
 @entry
 def mean_log_density(law, channel, kernel, start, theta, X, y):
-    """Log of the mean over draws of the density of y[i] at row i of X."""
+    """Log of the mean over draws of the density of y[i] at row i of X; NaN where x has density 0."""
     out, result = np.empty(N_COLUMNS), np.empty(X.shape[0])
     for i in range(X.shape[0]):
         top, total = -inf, 0.0
@@ -125,9 +125,11 @@ def mean_log_density(law, channel, kernel, start, theta, X, y):
                         top_of_x, of_x = log_sum_in(top_of_x, of_x, out[MASS])
                         both = out[MASS] + log_piece_density(out, y[i])
                         top_of_both, of_both = log_sum_in(top_of_both, of_both, both)
-            if of_both > 0.0:
+            if not of_x > 0.0:
+                total = nan
+            elif of_both > 0.0:
                 top, total = log_sum_in(top, total, top_of_both + log(of_both / of_x) - top_of_x)
-        result[i] = top + log(total / (start.size - 1)) if total > 0.0 else -inf
+        result[i] = -inf if total == 0.0 else top + log(total / (start.size - 1))
     return result
 
 

@@ -1,14 +1,18 @@
 """PrivateDPMixtureRegressor: curves, quantiles and densities of y given x, other units, and what is refused."""
 
+import itertools
 import pickle
 import warnings
 
 import numpy as np
 import pytest
 from dp_regressor_case import fitted, line, linear
+from scipy import stats
+from scipy.special import softmax
 from sklearn.base import clone
 
 from sklearn_dpmix import PrivateDPMixture, PrivateDPMixtureRegressor
+from sklearn_dpmix._posterior.response_law import regression
 from sklearn_dpmix.kernels import NormalKernel
 from sklearn_dpmix.mechanisms import (
     DiscreteLaplaceMechanism,
@@ -266,3 +270,47 @@ def test_draws_go_to_arviz(bent, is_linear):
     assert set(tree["posterior"].sizes) == named
     with pytest.raises(ValueError, match=r"log_likelihood=True\) is not available"):
         model.to_datatree(log_likelihood=True)
+
+
+FAR_OFF = GaussianMechanism(scale=0.3, bounds=(-2, 2)), LaplaceMechanism(scale=0.3)
+
+
+@pytest.mark.parametrize("far", [1e9, 1e21, 1e200, -1e200])
+@pytest.mark.parametrize("mechanism", FAR_OFF, ids=repr)
+def test_far_releases_say_what_the_farthest_does(mechanism, far):
+    """Clamped records are beyond the bound; Laplace noise tilts them by exp(x/b).  Digits were lost there."""
+    rng = np.random.default_rng(0)
+    x = rng.normal(size=100)
+    y = np.clip(x + 0.3 * rng.normal(size=100), -2, 2)
+    model = PrivateDPMixtureRegressor(
+        mechanism, noised_inputs=True, n_chains=2, n_warmup=20, n_draws=20, random_state=0
+    )
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        model.fit(np.clip(x, -2, 2)[:, None], y)
+    draws, sign = model._joint_._draws_, np.sign(far)
+    slope, intercept = regression(draws.flat.theta, 2)[:2]
+    mean, sd = draws.flat.theta[:, 0], draws.flat.theta[:, 1]
+    if mechanism.bounds is None:
+        log_mass, at = sign * mean / 0.3 + 0.5 * (sd / 0.3) ** 2, mean + sign * sd**2 / 0.3
+    else:
+        beyond = stats.truncnorm((2.0 - sign * mean) / sd, np.inf)
+        log_mass, at = stats.norm.logsf((2.0 - sign * mean) / sd), mean + sign * sd * beyond.mean()
+    curves = []
+    for first, last in itertools.pairwise(draws.start):
+        shares = softmax((draws.log_weights + log_mass)[first:last])
+        curves.append(shares @ (intercept + slope[:, 0] * at)[first:last])
+    np.testing.assert_allclose(model.predict([[far]]), np.mean(curves), rtol=1e-4)
+    assert -50.0 < model.score_samples([[far]], [0.0]).item() < 0.0
+    assert np.isfinite(model.predict_quantiles([[far]], [0.1, 0.9])).all()
+
+
+def test_places_where_no_component_has_a_density_are_refused(bent):
+    """They had a prediction of 0, and a standard deviation of NaN."""
+    for ask in (bent.predict, bent.curve_draws, bent.curve_interval):
+        with pytest.raises(ValueError, match=r"row \[1e\+160\], which is too far"):
+            ask([[0.0], [1e160]])
+    with pytest.raises(ValueError, match="too far"):
+        bent.predict_quantiles([[1e160]], 0.5)
+    with pytest.raises(ValueError, match="too far"):
+        bent.score_samples([[1e160]], [0.0])

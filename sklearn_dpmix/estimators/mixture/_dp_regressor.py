@@ -29,6 +29,8 @@ from ._joint_mixture import JointMixture
 from ._mixture_contents import RegressorContents
 from ._regressor_inputs import check_columns, check_noised_inputs, check_released_inputs
 
+FAR = 1e5  # scales of noise beyond bounds, where a release says within some 1e-5 that its record is at the bound
+
 
 class PrivateDPMixtureRegressor(CoefficientsMixin, RegressorMixin, MonitoredDraws, BaseEstimator):
     """Regression of y on x from records (x, y) that had noise added one by one.
@@ -274,7 +276,24 @@ class PrivateDPMixtureRegressor(CoefficientsMixin, RegressorMixin, MonitoredDraw
         check_noised_inputs(self, X.shape[1])
         if self.noised_inputs and self.mechanism_ is not None:
             check_released_inputs(self.mechanism_, X, self._joint_._release_[0, -1])
+            X = self._not_far(X)
         return X
+
+    def _not_far(self, X):
+        """Releases of one predictor, moved to where they begin to say the same: farther off, their digits are lost."""
+        mechanism, theta, d = self.mechanism_, self._joint_._draws_.flat.theta, self._joint_._n_features_
+        if mechanism.is_absorbable or mechanism.piece_shape == "flat":
+            return X
+        scale, bounds = mechanism.noise_scale_for(d), mechanism.bounds_for(d) if mechanism.clamp else None
+        if bounds is not None:
+            low, high = bounds[0, 0] - FAR * scale, bounds[0, 1] + FAR * scale
+        elif mechanism.piece_shape == "linear":
+            mean, sd = theta[:, :1], theta[:, 1:2]
+            reach = 40.0 * sd + sd**2 / scale  # of the normals that the noise tilts
+            low, high = np.min(mean - reach, axis=0), np.max(mean + reach, axis=0)
+        else:
+            return X
+        return np.clip(X[:, 0], low, high)[:, None]
 
     def _law(self, n):
         """The distribution of y at n places, or at releases of them."""
