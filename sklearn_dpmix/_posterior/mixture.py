@@ -14,6 +14,7 @@ from ..samplers.mixture._run import Draws
 from .many_points import log_density_at
 
 POINTS = 512  # points of an inner loop: their partial sums stay in the processor's first cache
+N_DRAWS = 64  # whose quantiles a thread finds at a time
 N_PRIOR = 5000  # clusters drawn from the base measure if it has no closed-form density
 LOG_2 = log(2.0)
 CHUNK = 2_000_000  # numbers of a temporary (n_draws, n_points) table
@@ -121,9 +122,14 @@ class MixtureDraws:
 
         return np.concatenate(in_chunks(quantiles, len(X), max(1, CHUNK // n_draws), n_jobs), axis=1)
 
-    def quantile(self, kernel, j, q):
-        """(n_chains, n_draws, n_q) quantiles of feature j."""
-        return self.by_chain(mixture_quantile(kernel, self.start, self.flat.weights, self.flat.theta, j, q))
+    def quantile(self, kernel, j, q, n_jobs=None):
+        """(n_chains, n_draws, n_q) quantiles of feature j, some draws at a time."""
+
+        def quantiles(draws):
+            start = self.start[draws.start : draws.stop + 1]
+            return mixture_quantile(kernel, start, self.flat.weights, self.flat.theta, j, q)
+
+        return self.by_chain(np.concatenate(in_chunks(quantiles, self.n_chains * self.n_draws, N_DRAWS, n_jobs)))
 
     def distance_from_prior(self, kernel, rng, n, n_features):
         """Hellinger distance between the posterior's and the prior's mean density, from n posterior records.

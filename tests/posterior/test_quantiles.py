@@ -1,9 +1,11 @@
-"""Quantiles of one component, which SciPy knows."""
+"""Quantiles of one component, which SciPy knows, and of some draws at a time."""
 
 import numpy as np
 import pytest
+from fitted_mixtures import MECHANISM, RELEASE, fit
 from scipy.special import betaincinv
 
+from sklearn_dpmix._posterior import mixture
 from sklearn_dpmix._posterior.mixture import mixture_quantile
 from sklearn_dpmix.kernels import BetaKernel
 
@@ -23,3 +25,15 @@ def test_quantiles_of_beta_components_are_right_next_to_the_ends(bounds):
     assert np.all((found >= low) & (found <= high))
     if low == 0.0:
         assert np.all(found > 0.0)
+
+
+def test_quantiles_do_not_depend_on_blocks_or_jobs(monkeypatch):
+    """Catches a block that begins at another draw's atoms, or leaves out the last draws."""
+    model = fit(MECHANISM, RELEASE, n_warmup=10, n_draws=25)
+    one = model.quantile_draws(Q)
+    monkeypatch.setattr(mixture, "N_DRAWS", 7)
+    np.testing.assert_array_equal(model.set_params(n_jobs=2).quantile_draws(Q), one)
+    draws = model._draws_
+    for t in (0, 6, 7, 49):
+        alone = mixture_quantile(model._kernel(), draws.start[t : t + 2], draws.flat.weights, draws.flat.theta, 0, Q)
+        np.testing.assert_array_equal(one.reshape(50, -1)[t], alone[0])

@@ -1,5 +1,6 @@
 """What draws of a mixture say about confidential records: densities, probabilities, moments, new records."""
 
+from functools import partial
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -185,7 +186,8 @@ class PopulationMixin:
         """Quantiles of real numbers, before rounding under integer noise, with an axis of features."""
         check_is_fitted(self)
         probabilities = np.atleast_1d(in_unit_interval("q", q, 1))
-        parts = [self._draws_.quantile(self._kernel(), j, probabilities) for j in range(self._n_features_)]
+        quantile = partial(self._draws_.quantile, self._kernel(), q=probabilities, n_jobs=self.n_jobs)
+        parts = [quantile(j=j) for j in range(self._n_features_)]
         return np.stack(parts, axis=-1)
 
     def moment_draws(self, *, clamped: bool = False) -> Moments:
