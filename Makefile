@@ -25,15 +25,18 @@ demo: $(VENV)/.installed-plot
 	$(PY) examples/demo.py
 
 # For the loop while editing: nothing is compiled.  What is not here fits at length, or takes long as plain Python.
-QUICK_TESTS := accounting baselines binomial calibration_metrics channels components compositions datasets \
-  discrete_mechanisms guarantees interoperation layers ledger ledger_file ledger_sharing likelihood_models mechanisms \
-  metrics mmd multivariate numeric packaging privacy private_bounds queries query_sensitivities rank_uniformity \
-  refusals regression_paths release_mode smooth_mechanisms smooth_noise smooth_sensitivity truncated_draws typing urns \
-  warmup
-SLOW_AS_PYTHON := TestLaplace TestGaussian
+QUICK_TESTS := acceptance_ratios accounting baselines binomial calibration_metrics channels components compositions \
+  datasets discrete_mechanisms glides guarantees interoperation layers ledger ledger_file ledger_sharing \
+  likelihood_models lost_digits mass_laws mechanisms metrics mmd multivariate numeric packaging privacy private_bounds \
+  queries query_sensitivities rank_uniformity refusals regression_paths release_mode smooth_mechanisms smooth_noise \
+  smooth_sensitivity truncated_draws typing urns warmup
+SLOW_AS_PYTHON := mechanisms/test_mechanisms.py::TestLaplace::test_impute_is_the_exact_conditional \
+  mechanisms/test_mechanisms.py::TestGaussian::test_impute_is_the_exact_conditional \
+  samplers/test_mass_laws.py::test_numbers_of_components_that_the_prior_excludes_do_not_occur \
+  samplers/test_mass_laws.py::test_concentration_has_its_prior_where_nothing_is_known
 quick: $(VENV)/.installed-dev
 	NUMBA_DISABLE_JIT=1 $(PY) -m pytest -q -n 2 -m "not slow and not nightly" $(ARGS) \
-	  $(SLOW_AS_PYTHON:%=--deselect=tests/mechanisms/test_mechanisms.py::%::test_impute_is_the_exact_conditional) \
+	  $(SLOW_AS_PYTHON:%=--deselect=tests/%) \
 	  tests/audit tests/fuzz $(QUICK_TESTS:%=tests/*/test_%.py)
 
 # Halves of the list, each to one process until the other is idle: what the tests of a file share is made once.

@@ -21,8 +21,8 @@ def have_mixed(r_hat, ess, ess_limit=ESS_LIMIT):
 
 def in_words(r_hat, ess, worst, fewest, ess_limit=ESS_LIMIT):
     """The two that decide, in words that say which of them is wrong."""
-    of_r_hat = "" if r_hat[worst] <= R_HAT_LIMIT else f", should be below {R_HAT_LIMIT}"
-    of_ess = "" if ess[fewest] >= ess_limit else f", should be above {ess_limit:g}"
+    of_r_hat = "" if r_hat[worst] <= R_HAT_LIMIT else f", should be at most {R_HAT_LIMIT}"
+    of_ess = "" if ess[fewest] >= ess_limit else f", should be at least {ess_limit:g}"
     return (
         f"worst R-hat {r_hat[worst]:.3f} ({worst}{of_r_hat}), smallest effective sample size {ess[fewest]:.0f} "
         f"({fewest}{of_ess})"

@@ -210,8 +210,8 @@ class ChainEstimator(CallbackSupportMixin, MonitoredDraws, BaseEstimator):
             warn_user(self._shortfall_, RuntimeWarning)
         elif complaint:
             warn_user(
-                f"{complaint}; increase n_draws (now {self.n_draws}; warm_start=True continues) and n_warmup (now "
-                f"{self.n_warmup})",
+                f"{complaint}; increase n_draws (now {self.n_draws}; warm_start=True continues), or fit anew with a "
+                f"larger n_warmup (now {self.n_warmup})",
                 RuntimeWarning,
             )
 

@@ -57,7 +57,7 @@ def test_limits_end_an_auto_run_with_one_warning(limits, words):
         model = mixture(n_draws=AutoDraws(min_ess=1e7, **limits), n_warmup=5).fit(RELEASE)
     assert len(caught) == 1
     assert words in str(caught[0].message)
-    assert "should be above 1e+07" in str(caught[0].message)
+    assert "should be at least 1e+07" in str(caught[0].message)
     assert model.n_clusters_draws_.shape[1] > 0
     grown = model.set_params(n_draws=model.n_clusters_draws_.shape[1] + 10, warm_start=True).fit(RELEASE)
     np.testing.assert_equal(grown.n_iter_, model.n_draws + 5)

@@ -211,9 +211,9 @@ def test_enough_draws_are_enough():
     fitted = fit()
     for n_draws, n_effective, words in (
         (AutoDraws(min_ess=50), 60.0, None),
-        (AutoDraws(min_ess=50), 40.0, "should be above 50"),
-        (AutoDraws(min_ess=400), 99.0, "should be above 100"),
-        (30, 99.0, "should be above 100"),
+        (AutoDraws(min_ess=50), 40.0, "should be at least 50"),
+        (AutoDraws(min_ess=400), 99.0, "should be at least 100"),
+        (30, 99.0, "should be at least 100"),
     ):
         fitted.set_params(n_draws=n_draws).ess_ = dict.fromkeys(fitted.ess_, n_effective)
         fitted.r_hat_ = dict.fromkeys(fitted.r_hat_, 1.0)

@@ -149,9 +149,11 @@ def test_chains_that_have_not_mixed_get_one_warning():
     for part in (
         f"R-hat {model.r_hat_[worst]:.3f} ({worst}",
         f"size {model.ess_[fewest]:.0f} ({fewest}",
-        "increase n_draws",
+        "increase n_draws (now 10; warm_start=True continues), or fit anew with a larger n_warmup (now 0)",
     ):
         assert part in message
+    with pytest.raises(ValueError, match="n_warmup"):  # so that is no way to continue
+        model.set_params(n_warmup=5, warm_start=True).fit(RELEASE)
 
 
 def test_who_wants_the_density_only_is_told_that_it_has_mixed():

@@ -12,6 +12,8 @@ import test_exact_channels
 import test_multivariate
 
 import sklearn_dpmix
+from sklearn_dpmix._chains.mixed import R_HAT_LIMIT
+from sklearn_dpmix.samplers.mixture import measure
 
 ROOT = pathlib.Path(__file__).parents[2]
 DOCS = ROOT / "docs"
@@ -80,6 +82,24 @@ def test_tests_that_a_page_names_exist(page):
     for name in re.findall(r"`(test_\w+)`", text):
         assert name in set().union(*known.values()) or any(ROOT.glob(f"tests/*/{name}.py")), name
     assert files
+
+
+def test_files_of_the_walk_over_measures_name_their_tests():
+    """Catches a file that the table leaves out, one that is no more, and a test that was renamed or removed."""
+    folder = pathlib.Path(measure.__file__).parent
+    table = measure.__doc__.split("Which tests check the files")[1].split("\n====", 1)[1]
+    names = re.findall(r"``([\w/]+)``", table)
+    files = [name for name in names if name.startswith("_")]
+    assert sorted(files) == sorted(path.stem for path in folder.glob("_*.py") if path.stem != "__init__")
+    for name in set(names) - set(files):
+        assert (ROOT / (name if "/" in name else f"tests/samplers/{name}")).with_suffix(".py").exists(), name
+
+
+@pytest.mark.parametrize("page", ["docs/glossary.md", "docs/long_runs.md", "sklearn_dpmix/_chains/auto_draws.py"])
+def test_pages_name_the_limit_of_r_hat(page):
+    """Catches another limit in a page than in the code."""
+    words = " ".join((ROOT / page).read_text().split())
+    assert f"at most {R_HAT_LIMIT}" in words or f"above {R_HAT_LIMIT}" in words
 
 
 def combinations(module):

@@ -67,7 +67,7 @@ OF_CHARTS = {
     "part_or_join": MOVES["part_or_join"],
     "step_one": MOVES["step_one"],
     "a step of two": lambda rng, channel, chart, walk: chart.step(rng, channel, walk),
-    "parts": lambda rng, channel, chart, walk: chart.part(rng, channel, walk),
+    "parts": lambda rng, channel, chart, walk: chart.split(rng, channel, walk),
 }
 
 

@@ -278,7 +278,7 @@ class PrivateABC(ChainEstimator):
                 RuntimeWarning,
             )
         elif k_hat > K_HAT_LIMIT or (np.ptp(draws.weights) > 0.0 and fewest < min(ESS_LIMIT, n)):
-            tail = f", Pareto k-hat {k_hat:.2f} (should be below {K_HAT_LIMIT})" if k_hat > K_HAT_LIMIT else ""
+            tail = f", Pareto k-hat {k_hat:.2f} (should be at most {K_HAT_LIMIT})" if k_hat > K_HAT_LIMIT else ""
             warn_user(
                 f"the effective sample size is only {fewest:.0f} of {n} draws{tail}; increase n_draws, or use "
                 'another method, such as "smc"',

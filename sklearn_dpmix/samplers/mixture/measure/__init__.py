@@ -34,4 +34,41 @@ Charts are in ``_normal_atoms`` and the other files that end so; those of record
 it (``_interval``, ``_noise_on_interval``, ``_on_interval``).  For correlated normals ``_correlated_gaussian`` has g in
 closed form and ``_correlated_clamped`` by moments; elsewhere ``_correlated_hidden`` keeps a residual or a variance
 beside each release.
+
+Which tests check the files, in ``tests/samplers`` where no other folder is named.  ``test_acceptance_ratios`` sees a
+factor of 1.02 in a move; ``test_measure_moves`` sees a move that does not keep the prior, if it is off by much.
+
+==============================================================  =======================================================
+``_masses``, ``_parts``, ``_splits``, ``_normal_splits``,       ``test_acceptance_ratios``, ``test_measure_moves``
+``_correlated_splits``, ``_slides``, ``_steps``,
+``_walk_atoms``, ``_categorical_atoms``, ``_normal_atoms``,
+``_gamma_shares``
+``_correlated_atoms``, ``_hidden_variances``,                   ``test_acceptance_ratios``, ``test_correlated_atoms``,
+``_hidden_residuals``, ``_correlated_hidden``                   ``test_hidden_records``
+``_outside``, ``_trades``                                       ``test_acceptance_ratios``,
+                                                                ``tests/posterior/test_noncompliance``
+``_mass_law``, ``_dirichlet_masses``, ``_finite_masses``,       ``test_mass_laws``, ``test_acceptance_ratios``,
+``_pitman_yor_masses``, ``_small_masses``                       ``test_measure_moves``
+``_beta_atoms``, ``_truncated_atoms``, ``_convolved_atoms``,    ``test_interval_atoms``
+``_interval``, ``_on_interval``, ``_noise_on_interval``,
+``_normal_on_interval``
+``_noise_parts``                                                ``test_own_noise``
+``_any_noise``                                                  ``test_any_noise``
+``_clamped_atoms``                                              ``test_table_nodes``, ``test_own_noise``
+``_clamped_moments``, ``_correlated_clamped``                   ``test_correlated_clamped``
+``_correlated_gaussian``                                        ``test_correlated_gaussian``
+``_many_categories``, ``_ways``                                 ``test_many_categories``, ``test_measure_moves``
+``_glides``, ``_sheet``                                         ``test_glides``
+``_excursions``                                                 ``test_excursion_moves``, ``test_excursions``
+``_few_nodes``                                                  ``test_excursions``
+``_starts``                                                     ``test_starts``
+``_threshold_walk``                                             ``tests/posterior/test_thresholds_of_many``,
+                                                                ``test_measure_moves``
+``_compressed``, ``_node_layout``                               ``tests/releases/test_nodes_of_a_line``,
+                                                                ``tests/releases/test_nodes_of_several``
+``_factors``                                                    ``tests/releases/test_nodes_of_several``
+``_walk_likelihood``                                            ``test_lost_digits``, ``test_mixing_measure``
+``_chart``, ``_walk``, ``_walk_draws``, ``_walk_state``,        ``test_mixing_measure``
+``_which_chart``
+==============================================================  =======================================================
 """

@@ -106,7 +106,7 @@ class CategoricalChart(Chart):
             walk.atoms[1 + c] = log(max(theta[row, c], 1e-300))
 
     @compiled
-    def part(self, rng, channel, walk):
+    def split(self, rng, channel, walk):
         if rng.random() < 0.5:
             part_with_rest(rng, channel, self, walk)
         else:

@@ -36,7 +36,7 @@ class Chart(Component):
     ``take(theta, row, walk)``     read them into atom 0
     =============================  =====================================================================================
 
-    and, where :meth:`part` is ``split_or_merge``, of atoms that begin at ``a``, ``b``, ``c`` and ``new``,
+    and, where :meth:`split` is ``split_or_merge``, of atoms that begin at ``a``, ``b``, ``c`` and ``new``,
 
     =============================  =====================================================================================
     ``affinity(walk, i, j)``       how likely atoms i and j are proposed to merge, up to a factor
@@ -163,7 +163,7 @@ class Chart(Component):
     @compiled
     def moves(self):
         """How often moves are of each kind, as cumulative sums: mass between two atoms, mass of one, births and deaths,
-        :meth:`part`, parts or joins anywhere, steps of one atom, :meth:`step`; the rest are slides."""
+        :meth:`split`, parts or joins anywhere, steps of one atom, :meth:`step`; the rest are slides."""
         return MOVES
 
     @compiled
@@ -200,7 +200,7 @@ class Chart(Component):
         return add_slope(walk, walk.tables, g, to, mass, scaled, done, n_kept, n_block)
 
     @compiled
-    def part(self, rng, channel, walk):
+    def split(self, rng, channel, walk):
         """Split or merge atoms; equally often."""
         part_or_join(rng, channel, self, walk)
 

@@ -57,7 +57,7 @@ class MomentsChart(Chart):
         return theta[:, 4 * j], theta[:, 4 * j + 1]
 
     @compiled
-    def part(self, rng, channel, walk):
+    def split(self, rng, channel, walk):
         split_or_merge(rng, channel, self, walk)
 
 

@@ -293,7 +293,7 @@ class MixingMeasure(NodeLayout, ChoiceOfFew, Starts, MixtureSampler):
     @compiled
     def move_often(self, channel, chart, walk, rng):
         """The moves of a sweep, each of a kind at random; then what is kept beside the releases anew."""
-        mass, masses, births, parts, joins, one, two = chart.moves()
+        mass, masses, births, splits, parts, one, two = chart.moves()
         for _ in range(int(walk.law[N_MOVES] * chart.share(walk))):
             walk.before_move(rng, channel, chart)
             u = rng.random()
@@ -303,9 +303,9 @@ class MixingMeasure(NodeLayout, ChoiceOfFew, Starts, MixtureSampler):
                 change_mass(rng, walk)
             elif u < births:
                 bear_or_kill(rng, channel, chart, walk)
+            elif u < splits:
+                chart.split(rng, channel, walk)
             elif u < parts:
-                chart.part(rng, channel, walk)
-            elif u < joins:
                 part_or_join(rng, channel, chart, walk)
             elif u < one:
                 step_one(rng, channel, chart, walk)
