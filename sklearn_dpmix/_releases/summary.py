@@ -294,8 +294,8 @@ class ReleaseSummary:
         try:
             with replacing(path) as file:
                 np.savez_compressed(file, header=np.frombuffer(json.dumps(header).encode(), np.uint8), **arrays)
-        except OSError as error:  # it names a temporary file
-            raise type(error)(
+        except (FileNotFoundError, NotADirectoryError, IsADirectoryError, PermissionError) as error:
+            raise type(error)(  # it named a temporary file
                 error.errno,
                 f"{error.strerror}: pass the path of a file in a folder that exists and can be written",
                 path,

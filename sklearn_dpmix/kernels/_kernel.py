@@ -152,7 +152,7 @@ class Kernel(Component):
 
     @compiled
     def ends(self):
-        """Ends of the interval of records that have a density."""
+        """Where the search for a quantile begins: the ends of the records' interval, or infinite, if sds will do."""
         return -inf, inf
 
     @compiled

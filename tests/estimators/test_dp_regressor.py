@@ -105,6 +105,8 @@ def test_predictors_that_are_never_released_are_refused(kind):
         call(Z[:1, :1])
         with pytest.raises(ValueError, match=r"takes X as it was released: Z must lie in .*row 0, column 0 has 30"):
             call([[30.0]])  # y might be released as that
+    expected = model.predict(Z[:1, :1])  # what was fitted decides, not what is set since
+    assert model.set_params(mechanism=DiscreteLaplaceMechanism(scale=0.3)).predict(Z[:1, :1]) == expected
     assert np.isfinite(model.set_params(noised_inputs=False).predict([[30.0]])).all()
 
 

@@ -38,7 +38,7 @@ FAR_OFF = 0.1  # of the log likelihood of a draw, from which on a warning says s
 
 def takes_batches(estimator):
     """Whether there is noise, so that a release may come in batches."""
-    return estimator.mechanism is not None and is_local(estimator)
+    return estimator.mechanism is not None and is_local(estimator.mechanism)
 
 
 class PrivateDPMixture(PopulationMixin, PrivatisedRecordsMixin, ClusterMixin, DensityMixin, ChainEstimator):
@@ -323,7 +323,7 @@ class PrivateDPMixture(PopulationMixin, PrivatisedRecordsMixin, ClusterMixin, De
             self._Z_ = self._release_
 
     def _note_clusters(self, values, summary):
-        if not is_local(self):
+        if not is_local(self.mechanism):
             return
         Z, weights, channel = self._Z_, None, values[1]
         if summary is not None:
@@ -334,7 +334,7 @@ class PrivateDPMixture(PopulationMixin, PrivatisedRecordsMixin, ClusterMixin, De
         self._clusters_ = ReleaseClusters(self._draws_, releases, weights, self._has_answers())
 
     def _checked_records(self, Z):
-        if not is_local(self) and np.ndim(Z) == 1:
+        if not is_local(self.mechanism) and np.ndim(Z) == 1:
             Z = np.reshape(Z, (-1, 1))  # one release of all records: a column
         Z = self._check_input(Z, "Z", reset=True)
         check_n_records(self.mechanism, self.n_records, len(Z))

@@ -273,7 +273,7 @@ class PrivateDPMixtureRegressor(CoefficientsMixin, RegressorMixin, MonitoredDraw
     def _places(self, X):
         check_is_fitted(self)
         X = check_table(self, X, order="C")
-        check_noised_inputs(self, X.shape[1])
+        check_noised_inputs(self, self.mechanism_, X.shape[1])
         if self.noised_inputs and self.mechanism_ is not None:
             check_released_inputs(self.mechanism_, X, self._joint_._release_[0, -1])
             X = self._not_far(X)

@@ -24,9 +24,9 @@ MOST_SUPPRESSED = 2.0**60  # larger numbers of records are not told apart
 MAX_PARTITION = 5000  # most records whose partitions are compared: similarities take 8 bytes a pair
 
 
-def is_local(estimator):
-    """Whether a fit is to records that are released one by one."""
-    return getattr(estimator.mechanism, "is_local", True)
+def is_local(mechanism):
+    """Whether records are released one by one."""
+    return getattr(mechanism, "is_local", True)
 
 
 def fitted_mechanism(estimator):
@@ -36,7 +36,7 @@ def fitted_mechanism(estimator):
 
 def has_records(estimator):
     """Whether records were released one by one: only then do they have labels, and new ones a density."""
-    return getattr(fitted_mechanism(estimator), "is_local", True)
+    return is_local(fitted_mechanism(estimator))
 
 
 def has_threshold(estimator):

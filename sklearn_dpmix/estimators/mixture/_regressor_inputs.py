@@ -21,7 +21,7 @@ def check_columns(estimator, Z, y):
     if len(y) != len(Z):
         raise ValueError(f"y must have one response per row of Z, got {len(y)} responses for {len(Z)} rows")
     check_width(estimator, Z.shape[1] + 1)
-    check_noised_inputs(estimator, Z.shape[1])
+    check_noised_inputs(estimator, estimator.mechanism, Z.shape[1])
     return np.column_stack([Z, y])
 
 
@@ -49,9 +49,8 @@ def check_width(estimator, width):
     mechanism.check(width)
 
 
-def check_noised_inputs(estimator, n_features):
-    """Raise ValueError if what a release says about x has no exact answer."""
-    mechanism = estimator.mechanism
+def check_noised_inputs(estimator, mechanism, n_features):
+    """Raise ValueError if what a release of this mechanism says about x has no exact answer."""
     if not estimator.noised_inputs or mechanism is None or mechanism.is_absorbable:
         return
     if n_features > 1 or mechanism.piece_shape not in PIECES:
