@@ -26,7 +26,7 @@ demo: $(VENV)/.installed-plot
 
 # For the loop while editing: nothing is compiled.  What is not here fits at length, or takes long as plain Python.
 QUICK_TESTS := acceptance_ratios accounting baselines binomial calibration_metrics channels components compositions \
-  datasets discrete_mechanisms glides guarantees interoperation layers ledger ledger_file ledger_sharing \
+  datasets discrete_mechanisms guarantees interoperation layers ledger ledger_file ledger_sharing \
   likelihood_models lost_digits mass_laws mechanisms metrics mmd multivariate numeric packaging privacy private_bounds \
   queries query_sensitivities rank_uniformity refusals regression_paths release_mode smooth_mechanisms smooth_noise \
   smooth_sensitivity truncated_draws typing urns warmup

@@ -31,14 +31,14 @@ from ._compose import check_n_records, copies, resolve_components
 from ._mixture_contents import MixtureContents
 from ._mixture_problem import MixtureProblem
 from ._population import PopulationMixin
-from ._privatised_records import PrivatisedRecordsMixin, is_local
+from ._privatised_records import PrivatisedRecordsMixin, fits_records
 
 FAR_OFF = 0.1  # of the log likelihood of a draw, from which on a warning says so
 
 
 def takes_batches(estimator):
     """Whether there is noise, so that a release may come in batches."""
-    return estimator.mechanism is not None and is_local(estimator.mechanism)
+    return estimator.mechanism is not None and fits_records(estimator)
 
 
 class PrivateDPMixture(PopulationMixin, PrivatisedRecordsMixin, ClusterMixin, DensityMixin, ChainEstimator):
@@ -323,7 +323,7 @@ class PrivateDPMixture(PopulationMixin, PrivatisedRecordsMixin, ClusterMixin, De
             self._Z_ = self._release_
 
     def _note_clusters(self, values, summary):
-        if not is_local(self.mechanism):
+        if not fits_records(self):
             return
         Z, weights, channel = self._Z_, None, values[1]
         if summary is not None:
@@ -334,7 +334,7 @@ class PrivateDPMixture(PopulationMixin, PrivatisedRecordsMixin, ClusterMixin, De
         self._clusters_ = ReleaseClusters(self._draws_, releases, weights, self._has_answers())
 
     def _checked_records(self, Z):
-        if not is_local(self.mechanism) and np.ndim(Z) == 1:
+        if not fits_records(self) and np.ndim(Z) == 1:
             Z = np.reshape(Z, (-1, 1))  # one release of all records: a column
         Z = self._check_input(Z, "Z", reset=True)
         check_n_records(self.mechanism, self.n_records, len(Z))

@@ -34,6 +34,11 @@ def fitted_mechanism(estimator):
     return getattr(estimator, "mechanism_", estimator.mechanism)
 
 
+def fits_records(estimator):
+    """Whether the next fit is to records that are released one by one."""
+    return is_local(estimator.mechanism)
+
+
 def has_records(estimator):
     """Whether records were released one by one: only then do they have labels, and new ones a density."""
     return is_local(fitted_mechanism(estimator))
@@ -152,7 +157,7 @@ class PrivatisedRecordsMixin:
             )
         raise AttributeError(why)
 
-    @available_if(is_local)
+    @available_if(fits_records)
     def fit_predict(self, Z: ArrayLike, y: ArrayLike | None = None) -> Array:
         """Fit and return ``labels_``."""
         return self.fit(Z).labels_
