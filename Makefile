@@ -30,7 +30,10 @@ QUICK_TESTS := acceptance_ratios accounting baselines binomial calibration_metri
   likelihood_models lost_digits mass_laws mechanisms metrics mmd multivariate numeric packaging privacy private_bounds \
   queries query_sensitivities rank_uniformity refusals regression_paths release_mode smooth_mechanisms smooth_noise \
   smooth_sensitivity truncated_draws typing urns warmup
-SLOW_AS_PYTHON := mechanisms/test_mechanisms.py::TestLaplace::test_impute_is_the_exact_conditional \
+SLOW_AS_PYTHON := mechanisms/test_channels.py::test_categories_taken_for_numbers_are_doubted \
+  mechanisms/test_channels.py::test_sources_keep_their_books_when_clusters_outgrow_their_slots \
+  mechanisms/test_mechanisms.py::TestGaussian::test_two_features_share_the_budget \
+  mechanisms/test_mechanisms.py::TestLaplace::test_impute_is_the_exact_conditional \
   mechanisms/test_mechanisms.py::TestGaussian::test_impute_is_the_exact_conditional \
   samplers/test_mass_laws.py::test_numbers_of_components_that_the_prior_excludes_do_not_occur \
   samplers/test_mass_laws.py::test_concentration_has_its_prior_where_nothing_is_known
