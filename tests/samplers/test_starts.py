@@ -1,7 +1,6 @@
 """Where chains of the walk begin: near explanations of the release that few records would have, too."""
 
 import numpy as np
-import pytest
 
 from sklearn_dpmix._releases.release import Release
 from sklearn_dpmix.estimators.mixture._mixture_problem import MixtureProblem
@@ -10,8 +9,7 @@ from sklearn_dpmix.mechanisms import LaplaceMechanism
 from sklearn_dpmix.mixings import DirichletProcess
 from sklearn_dpmix.samplers import MixingMeasure
 from sklearn_dpmix.samplers.mixture.measure import _starts
-from sklearn_dpmix.samplers.mixture.measure._walk_atoms import N_ATOMS, N_DUST, N_RECORDS
-from sklearn_dpmix.samplers.mixture.measure._walk_state import grow, new_state, with_room
+from sklearn_dpmix.samplers.mixture.measure._walk_atoms import N_ATOMS, N_RECORDS
 
 N = 100_000
 
@@ -54,14 +52,3 @@ def test_a_lighter_release_has_that_share_of_the_log_likelihood():
     np.testing.assert_array_equal(lighter.weights, 0.25 * seen.weights)
     assert lighter.law[N_RECORDS] == 0.25 * seen.law[N_RECORDS] == 0.25 * N
     np.testing.assert_array_equal(lighter.nodes[:-1], seen.nodes[:-1])
-
-
-@pytest.mark.parametrize(("n_atoms", "n_dust"), [(20, 3), (3, 15), (32, 16), (500, 100)])
-def test_a_state_with_room_holds_as_many_atoms_again(n_atoms, n_dust):
-    """A walk does nothing where it has not: of 16 atoms of dust, one more would have stopped it."""
-    state = new_state(2)
-    while state.mass.size < 2 * n_atoms:
-        state = grow(state)
-    state.ints[[N_ATOMS, N_DUST]] = n_atoms, n_dust
-    capacity = with_room(state).mass.size
-    assert 2 * n_atoms <= capacity // 2 and 2 * n_dust <= capacity // 4

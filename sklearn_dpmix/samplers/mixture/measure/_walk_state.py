@@ -77,9 +77,8 @@ def grow(state):
 
 
 def with_room(state):
-    """Return the state with room for as many atoms again, if there may be as many: a walk takes a half, its dust a
-    quarter."""
-    while state.mass.size <= min(max(state.ints[[N_ATOMS, N_DUST]] * (4, 8)), MAX_ATOMS - 1):
+    """Return the state with room for as many atoms again, if there may be as many."""
+    while state.mass.size <= min(max(state.ints[[N_ATOMS, N_DUST]] * (2, 4)), MAX_ATOMS - 1):
         state = grow(state)
     return state
 
