@@ -17,14 +17,14 @@ from judged_moves import (
     log_jacobian,
     log_prior,
     moments,
-    packed,
     parts_of,
     place_of,
     proposals,
-    unpacked,
+    split_of_correlated,
+    split_of_normals,
 )
 from scipy.integrate import quad
-from scipy.special import gammaln, multigammaln
+from scipy.special import gammaln
 from scipy.stats import beta, gamma, laplace, multivariate_normal, norm
 from walks_of_the_prior import (
     CATEGORIES,
@@ -133,69 +133,6 @@ def test_parts_and_joins(features, mixing, monkeypatch):
         assert seen.beyond == pytest.approx(jacobian - log((n + 1.0) * n) - forth, abs=SEEN)
         ways.add(seen.is_up)
     assert ways == {False, True}
-
-
-def log_shift(shift):
-    """Log density of how far apart the two of a split are."""
-    return log(0.5 + (0.5 / (shift * log(1.0 / 0.003)) if shift > 0.003 else 0.0))
-
-
-def two_of(x):
-    """The two atoms of a split: log J, share, then of each feature μ, log σ², shift and spread."""
-    one, other, share = [x[0] + log(x[1])], [x[0] + log(1.0 - x[1])], x[1]
-    for mean, log_variance, shift, spread in x[2:].reshape(-1, 4):
-        away, left = shift * exp(0.5 * log_variance), (1.0 - shift**2) * exp(log_variance)
-        one += [mean - away * np.sqrt((1.0 - share) / share), log(spread * left / share)]
-        other += [mean + away * np.sqrt(share / (1.0 - share)), log((1.0 - spread) * left / (1.0 - share))]
-    return np.array(one + other)
-
-
-def split_of_normals(whole, one, other):
-    """(Log Jacobian, log density) of a split beside that of the share."""
-    share, found, room, density = one[0] / whole[0], [log(whole[0]), one[0] / whole[0]], [1.0], 0.0
-    room.append(min(share, 1.0 - share))
-    for e in range(1, len(whole), 2):
-        shift = (other[e] - one[e]) * np.sqrt(share * (1.0 - share)) * exp(-0.5 * whole[e + 1])
-        spread = share * exp(one[e + 1])
-        spread /= spread + (1.0 - share) * exp(other[e + 1])
-        found += [whole[e], whole[e + 1], shift, spread]
-        room += [1.0, 1.0, min(abs(shift), 1.0 - abs(shift)), min(spread, 1.0 - spread)]
-        z, centre = log(spread / (1.0 - spread)), log(share / (1.0 - share))
-        of_spread = 0.6 * norm.pdf(z, centre, 0.7) + 0.4 * norm.pdf(z, centre, 0.07)
-        density += log_shift(abs(shift)) + log(of_spread / (spread * (1.0 - spread))) - (log(2.0) if e > 1 else 0.0)
-    return log_jacobian(two_of, np.array(found), room), density
-
-
-def split_of_correlated(whole, one, other):
-    """The same, with a shift v in half of a ball and a spread P of a matrix beta law."""
-    d = 2 if len(whole) == 6 else 3
-    share, n = one[0] / whole[0], len(whole) - 1
-    (mean, covariance), (first, of_first), second = (moments(np.array(a[1:]), d) for a in (whole, one, other))
-    v = np.linalg.solve(np.linalg.cholesky(covariance), mean - first) * np.sqrt(share / (1.0 - share))
-    inner = np.linalg.inv(np.linalg.cholesky(share * of_first + (1.0 - share) * second[1]))
-    spread = share * inner @ of_first @ inner.T
-
-    def both(x):
-        mean, covariance = moments(x[2 : 2 + n], d)
-        share, v, spread = x[1], x[2 + n : 2 + n + d], unpacked(x[2 + n + d :], d)
-        away = np.linalg.cholesky(covariance) @ v
-        inner = np.linalg.cholesky(covariance - np.outer(away, away))
-        one = place_of(mean - np.sqrt((1.0 - share) / share) * away, inner @ spread @ inner.T / share)
-        rest = inner @ (np.eye(d) - spread) @ inner.T / (1.0 - share)
-        other = place_of(mean + np.sqrt(share / (1.0 - share)) * away, rest)
-        return np.hstack([x[0] + log(share), one, x[0] + log(1.0 - share), other])
-
-    length, values = np.linalg.norm(v), np.linalg.eigvalsh(spread)
-    x = np.hstack([log(whole[0]), share, whole[1:], v, packed(spread)])
-    of_ball, of_spread = min(length, 1.0 - length), min(values[0], 1.0 - values[-1])
-    room = [1.0, min(share, 1.0 - share), *np.ones(n), *np.full(d, of_ball), *np.full(d * (d + 1) // 2, of_spread)]
-    density = 0.0
-    for worth, chance in ((6.0, 0.6), (150.0, 0.4)):
-        a, b = 0.5 * (d + worth * share), 0.5 * (d + worth * (1.0 - share))
-        power = (a - 0.5 * (d + 1)) * np.log(values).sum() + (b - 0.5 * (d + 1)) * np.log1p(-values).sum()
-        density += chance * exp(power + multigammaln(a + b, d) - multigammaln(a, d) - multigammaln(b, d))
-    half_sphere = 0.5 * d * log(pi) - gammaln(0.5 * d) + (d - 1) * log(length)
-    return log_jacobian(both, x, room), log(density) + log_shift(length) - half_sphere
 
 
 @pytest.mark.parametrize(
