@@ -12,11 +12,11 @@ from .._base.numeric import draw_weighted, log_sum_in
 from .._base.vector import exp_bounded
 from ..samplers.mixture._run import Draws
 from .many_points import log_density_at
+from .quantile import mixture_quantile
 
 POINTS = 512  # points of an inner loop: their partial sums stay in the processor's first cache
 N_DRAWS = 64  # whose quantiles a thread finds at a time
 N_PRIOR = 5000  # clusters drawn from the base measure if it has no closed-form density
-LOG_2 = log(2.0)
 CHUNK = 2_000_000  # numbers of a temporary (n_draws, n_points) table
 
 
@@ -274,51 +274,6 @@ def mixture_cdf(kernel, start, log_weights, theta, X, table, column):
                 for j in range(kernel.n_features):
                     value *= kernel.cdf(theta, h, j, X[p, j])
                 table[t, column + p] += value
-
-
-@helper
-def cdf_at(kernel, first, last, weights, theta, j, x):
-    total = 0.0
-    for h in range(first, last):
-        total += weights[h] * kernel.cdf(theta, h, j, x)
-    return total
-
-
-@entry
-def mixture_quantile(kernel, start, weights, theta, j, q):
-    """Bisection on the cdf, to the last bits of the bracket's width, and of the narrowest atom's.
-
-    Next to an end of an interval of records it goes on to the last bits of the quantile, which may be 1e-300.
-    """
-    result = np.empty((start.size - 1, q.size))
-    least, most = kernel.ends()
-    for t in range(start.size - 1):
-        lowest, highest, narrowest, reachable = inf, -inf, inf, 0.0
-        for h in range(start[t], start[t + 1]):
-            mean = kernel.mean(theta, h, j)
-            sd = max(kernel.variance(theta, h, j) ** 0.5, 1e-15 * abs(mean), 1e-300)  # so that a bracket can grow
-            lowest, highest = min(lowest, mean - 10.0 * sd), max(highest, mean + 10.0 * sd)
-            narrowest = min(narrowest, sd)
-            reachable += weights[h]  # 1, except for rounding
-        lowest, highest = max(lowest, least), min(highest, most)
-        if least > -inf:
-            narrowest = 1e-300
-        for p in range(q.size):
-            lo, hi, target = lowest, highest, min(q[p], reachable * (1.0 - 1e-15))
-            while cdf_at(kernel, start[t], start[t + 1], weights, theta, j, lo) > target:
-                lo -= hi - lo
-            while cdf_at(kernel, start[t], start[t + 1], weights, theta, j, hi) < target and hi - lo < 1e300:
-                hi += hi - lo
-            for _ in range(max(80, int(60.0 + log(hi - lo) / LOG_2 - log(narrowest) / LOG_2))):
-                mid = 0.5 * (lo + hi)
-                if mid <= lo or mid >= hi:
-                    break
-                if cdf_at(kernel, start[t], start[t + 1], weights, theta, j, mid) < target:
-                    lo = mid
-                else:
-                    hi = mid
-            result[t, p] = min(max(0.5 * (lo + hi), least), most)
-    return result
 
 
 @entry

@@ -194,7 +194,7 @@ class BetaKernel(Kernel):
         return exp(log_beta_cdf(theta[k, 0], theta[k, 1], x))
 
     @compiled
-    def ends(self):
+    def ends(self, j):
         return self.low, self.low + self.width
 
     @compiled

@@ -151,8 +151,8 @@ class Kernel(Component):
         """
 
     @compiled
-    def ends(self):
-        """Where the search for a quantile begins: the ends of the records' interval, or infinite, if sds will do."""
+    def ends(self, j):
+        """The ends of the interval that all records of feature j are on, or infinite."""
         return -inf, inf
 
     @compiled

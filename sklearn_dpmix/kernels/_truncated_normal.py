@@ -178,6 +178,10 @@ class TruncatedNormalKernel(NormalKernel):
         return min(exp(self.log_tilted_mass(theta, k, j, self.low[j], y, 0.0, 0.0, 0.0)), 1.0)
 
     @compiled
+    def ends(self, j):
+        return self.low[j], self.high[j]
+
+    @compiled
     def log_tilted_mass(self, theta, k, j, lo, hi, anchor, slope, curvature):
         lo, hi = max(lo, self.low[j]), min(hi, self.high[j])
         if lo >= hi:
