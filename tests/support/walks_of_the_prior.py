@@ -14,6 +14,7 @@ import numpy as np
 import pytest
 from scipy.stats import ks_2samp
 
+from sklearn_dpmix._base import compiled as compiled_components
 from sklearn_dpmix._base.compiled import Value, _Helper, compiled
 from sklearn_dpmix.kernels import CategoricalKernel, MultivariateNormalKernel, NormalKernel
 from sklearn_dpmix.mixings import DirichletProcess, MixtureOfFiniteMixtures, PitmanYor
@@ -81,6 +82,7 @@ def plain():
                     patch.setitem(vars(sys.modules[name]), key, value.py_func)
         patch.setattr(_pitman_yor_masses, "LEFT_OUT", _pitman_yor_masses.IN_DUST * np.exp(-1.5))  # little dust
         patch.setattr(_walk_state, "lower", lambda owner, fields, frozen: PlainWalk(**fields))
+        patch.setattr(compiled_components, "_register", cache(compiled_components._register))
         yield
 
 
