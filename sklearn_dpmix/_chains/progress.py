@@ -25,7 +25,8 @@ class Progress:
     """
 
     def __init__(self, estimator, done, total, unit="sweep"):
-        self.estimator, self.done, self.total, self.unit = estimator, done, total, unit
+        self.estimator = getattr(estimator, "_part_of", estimator)  # the one that users see
+        self.done, self.total, self.unit = done, total, unit
         self.ticks, self.bar, self.context = 0, None, None
 
     def __enter__(self):

@@ -1,5 +1,6 @@
 """Chains that are stopped keep whole blocks of draws; bars and callbacks follow the sweeps."""
 
+import pickle
 import subprocess
 import sys
 import textwrap
@@ -11,6 +12,7 @@ import pytest
 from chain_fits import RELEASE, assert_same_fit, mixture
 from sklearn.exceptions import NotFittedError
 
+from sklearn_dpmix import PrivateDPMixtureRegressor
 from sklearn_dpmix._chains import chain as chain_module
 from sklearn_dpmix._chains.chain import run_chains, start_chains
 from sklearn_dpmix.mixings import DirichletProcess
@@ -175,13 +177,14 @@ class Recorder:
     max_propagation_depth = None
 
     def __init__(self):
-        self.begun, self.ended, self.open = [], [], 0
+        self.begun, self.ended, self.open, self.of = [], [], 0, set()
 
     def setup(self, estimator, context):
         self.open += 1
 
     def on_fit_task_begin(self, estimator, context):
         self.begun.append((context.task_name, context.max_subtasks))
+        self.of.add(type(estimator).__name__)
 
     def on_fit_task_end(self, estimator, context):
         self.ended.append((context.task_name, context.max_subtasks))
@@ -189,20 +192,34 @@ class Recorder:
     def teardown(self, estimator, context):
         self.open -= 1
 
+    def assert_of(self, name, n_sweeps):
+        assert self.of == {name}
+        assert self.open == 0
+        assert sorted(self.begun) == sorted(self.ended)
+        assert self.begun[0] == ("fit", n_sweeps)
+        assert self.begun.count(("sweeps", 0)) == n_sweeps
+
 
 def test_callbacks_follow_the_sweeps():
     """Catches a callback that is not set up or torn down, and ticks that do not add up to the announced number."""
     pytest.importorskip("sklearn.callback")
     recorder = Recorder()
     mixture().set_callbacks(recorder).fit(RELEASE)
-    assert recorder.open == 0
-    assert sorted(recorder.begun) == sorted(recorder.ended)
-    assert recorder.begun[0] == ("fit", 50)
-    assert recorder.begun.count(("sweeps", 0)) == 50
+    recorder.assert_of("PrivateDPMixture", 50)
     recorder = Recorder()
     with pytest.raises(ValueError, match="NaN"):
         mixture().set_callbacks(recorder).fit([[np.nan]])
     assert recorder.open == 0
+
+
+def test_callbacks_of_the_regressor_follow_its_joint_mixture():
+    """Catches callbacks that nobody calls, or that are called for the mixture that the regressor has inside."""
+    pytest.importorskip("sklearn.callback")
+    recorder, rng = Recorder(), np.random.default_rng(0)
+    model = PrivateDPMixtureRegressor(linear=True, n_warmup=20, n_draws=30, random_state=0)
+    model.set_callbacks(recorder).fit(rng.normal(size=(20, 1)), rng.normal(size=20))
+    recorder.assert_of("PrivateDPMixtureRegressor", 50)
+    pickle.dumps(model)
 
 
 def test_interrupt_from_a_callback_keeps_the_draws(monkeypatch):

@@ -14,6 +14,7 @@ from ..._base.compiled import Component
 from ..._base.parameters import check_flag, check_responses, check_table, in_unit_interval, tails
 from ..._base.typing import Floats, Seed
 from ..._chains.auto_draws import AutoDraws
+from ..._chains.progress import CallbackSupportMixin
 from ..._posterior.response_law import AtPlace, AtRelease, ConditionalLaw, predictive_moments, regression
 from ..._releases.release import Release
 from ...kernels import Kernel, MultivariateNormalKernel
@@ -21,7 +22,7 @@ from ...mechanisms import NoNoise
 from ...mixings import MixtureOfFiniteMixtures
 from ...samplers import MixtureSampler
 from ...samplers.mixture._one_normal import OneNormal
-from .._decorators import fit_context
+from .._decorators import fit_context, with_callbacks
 from .._monitored_draws import CoefficientsMixin, MonitoredDraws
 from ._compose import resolve_components
 from ._dp_mixture import PrivateDPMixture
@@ -32,7 +33,7 @@ from ._regressor_inputs import check_columns, check_noised_inputs, check_release
 FAR = 1e5  # scales of noise beyond bounds, where a release says within some 1e-5 that its record is at the bound
 
 
-class PrivateDPMixtureRegressor(CoefficientsMixin, RegressorMixin, MonitoredDraws, BaseEstimator):
+class PrivateDPMixtureRegressor(CoefficientsMixin, RegressorMixin, CallbackSupportMixin, MonitoredDraws, BaseEstimator):
     """Regression of y on x from records (x, y) that had noise added one by one.
 
     Confidential records (x, y) come from a Dirichlet-process mixture of correlated normals, and each went through
@@ -176,6 +177,7 @@ class PrivateDPMixtureRegressor(CoefficientsMixin, RegressorMixin, MonitoredDraw
 
     # --- fit ---------------------------------------------------------------------------------------------------------
 
+    @with_callbacks
     @fit_context(prefer_skip_nested_validation=True)
     def fit(self, Z: ArrayLike, y: ArrayLike) -> Self:
         """Draw from the posterior given a release.
@@ -218,7 +220,7 @@ class PrivateDPMixtureRegressor(CoefficientsMixin, RegressorMixin, MonitoredDraw
         with self._refit() as earlier:
             release = check_columns(self, Z, y)
             joint = copy(earlier["_joint_"]) if self.warm_start and "_joint_" in earlier else JointMixture()
-            self._joint_ = joint.set_params(**self._parts(release)).fit(release)
+            self._joint_ = joint.set_params(**self._parts(release)).fit_as_part_of(self, release)
             self._joint_._finish(self._keep)
         self._joint_.warn()
         return self

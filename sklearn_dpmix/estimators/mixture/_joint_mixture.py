@@ -12,6 +12,14 @@ class JointMixture(PrivateDPMixture):
 
     _public_name = "PrivateDPMixtureRegressor"
 
+    def fit_as_part_of(self, regressor, release):
+        """Fit, and report progress and callbacks as the regressor's own."""
+        self._part_of = regressor
+        try:
+            return self.fit(release)
+        finally:
+            del self._part_of
+
     def _note_clusters(self, values, summary):
         pass
 
