@@ -4,7 +4,7 @@ In plain Python, as the moves' tests of the prior (``test_measure_moves``): thes
 factor of 1.02 is seen.
 """
 
-from math import exp, log, pi
+from math import exp, inf, log, pi
 from types import SimpleNamespace
 
 import numpy as np
@@ -25,7 +25,7 @@ from judged_moves import (
 )
 from scipy.integrate import quad
 from scipy.special import gammaln
-from scipy.stats import beta, gamma, laplace, multivariate_normal, norm
+from scipy.stats import beta, gamma, invgamma, laplace, multivariate_normal, norm
 from walks_of_the_prior import (
     CATEGORIES,
     CORRELATED,
@@ -39,7 +39,7 @@ from walks_of_the_prior import (
 )
 
 from sklearn_dpmix._base.linear import try_factor
-from sklearn_dpmix.kernels import BetaKernel
+from sklearn_dpmix.kernels import BetaKernel, ConvolvedNormalKernel
 from sklearn_dpmix.samplers.mixture.measure import (
     _categorical_atoms,
     _correlated_atoms,
@@ -53,6 +53,7 @@ from sklearn_dpmix.samplers.mixture.measure import (
     _trades,
 )
 from sklearn_dpmix.samplers.mixture.measure._beta_atoms import BetaChart
+from sklearn_dpmix.samplers.mixture.measure._convolved_atoms import ConvolvedNormalChart
 from sklearn_dpmix.samplers.mixture.measure._walk_atoms import (
     CONCENTRATION,
     CUT,
@@ -84,6 +85,20 @@ def test_base_measure_of_beta_atoms_has_its_density():
     walk = SimpleNamespace(atoms=[0.5, log(0.8), log(2.5)], width=3)
     expected = sum(gamma.logpdf(one, 1.7, scale=1.0 / 0.6) + log(one) for one in (0.8, 2.5))
     assert BetaChart.log_base(SimpleNamespace(kernel=kernel), walk, 0) == pytest.approx(expected, abs=SEEN)
+
+
+@pytest.mark.parametrize("log_variance", [0.1, 0.3, 1.1])
+def test_base_measure_of_convolved_atoms_has_its_density(log_variance):
+    """The total variance is above the noise's, which the constant knows."""
+    kernel = ConvolvedNormalKernel(0.3, 0.6, 2.5, 1.9)._lower(n_features=1, noise_scale=1.1)
+    chart = ConvolvedNormalChart(kernel, 1)
+    fields = SimpleNamespace(**chart.fields())
+    variance = exp(log_variance)
+    total = invgamma(2.5, scale=1.9)
+    expected = norm.logpdf(0.8, 0.3, (variance / 0.6) ** 0.5) + total.logpdf(variance) + log_variance
+    expected = expected - total.logsf(1.21) if variance > 1.21 else -inf
+    walk = SimpleNamespace(atoms=[0.5, 0.8, log_variance], width=3)
+    assert ConvolvedNormalChart.log_base(fields, walk, 0) == pytest.approx(expected, abs=SEEN)
 
 
 # --- masses, births, parts and splits --------------------------------------------------------------------------------
