@@ -45,14 +45,16 @@ def impute(simulator, theta, size, rng, earlier=None):
         statistics = simulator.statistics(rng, np.tile(theta, (n, 1)))
         parts.append((statistics, simulator.log_release(statistics)))
     statistics, log_release = (np.concatenate(arrays) for arrays in zip(*parts, strict=True))
-    total = np.logaddexp.reduce(log_release)
-    if total == -np.inf:
+    largest = np.max(log_release)
+    if largest == -np.inf:
         raise ValueError(
             f"the release has density 0 given each of {len(statistics)} simulations at theta={theta.tolist()}: start "
             "nearer to it (the model's theta_init), or check the model, the mechanism and the release"
         )
-    weights = np.exp(log_release - total)
-    return Imputation(statistics, weights, float(total - np.log(len(weights)))), (statistics, log_release)
+    shares = np.exp(log_release - largest)
+    total = np.sum(shares)
+    log_likelihood = float(largest + np.log(total / len(shares)))
+    return Imputation(statistics, shares / total, log_likelihood), (statistics, log_release)
 
 
 class Likelihood:
@@ -173,9 +175,10 @@ def louis(likelihood, imputed, theta):
         scores, curvatures = likelihood.score(statistics, theta), likelihood.hessian(statistics, theta)
         score = weights @ scores
         centred = scores - score
-        information = -np.einsum("i,ijk->jk", weights, curvatures)
-        information -= (weights[:, None] * centred).T @ centred  # E λλ' - E λ E λ'
-        error = (weights[:, None] * centred).T @ (weights[:, None] * centred)
+        weighted = weights[:, None] * centred
+        information = -(weights @ curvatures.reshape(len(weights), -1)).reshape(curvatures.shape[1:])
+        information -= weighted.T @ centred  # E λλ' - E λ E λ'
+        error = weighted.T @ weighted
     return score, error, information, (weights, centred, curvatures)
 
 
@@ -184,7 +187,8 @@ def roughness(covariance, weights, centred, curvatures):
 
     A change dI of the information changes it by -I⁻¹ dI I⁻¹.
     """
-    change = np.einsum("iaj,aj->ij", curvatures @ covariance, covariance) + (centred @ covariance) ** 2
+    pairs = np.einsum("aj,bj->abj", covariance, covariance).reshape(-1, len(covariance))
+    change = curvatures.reshape(len(curvatures), -1) @ pairs + (centred @ covariance) ** 2
     change = weights[:, None] * (change + np.diag(covariance))
     return float(np.max(0.5 * np.sqrt(np.sum(change**2, axis=0)) / np.diag(covariance)))
 
