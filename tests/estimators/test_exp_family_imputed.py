@@ -24,7 +24,7 @@ pytestmark = pytest.mark.filterwarnings(MIXED)
 def imputed(family, bounds, outside, release, scale, n, prior, scaled=False, **options):
     query = SufficientStatistics(family, bounds=bounds, outside=outside, scaled=scaled)
     mechanism = LaplaceMechanism(epsilon=query.sensitivity(1) / scale, query=query)
-    options = {"n_draws": 8000, "n_warmup": 1000, "random_state": 0, **options}
+    options = {"n_draws": 3000, "n_warmup": 500, "random_state": 0, **options}
     model = PrivateExpFamilyGibbs(mechanism, family=family, n_records=n, prior=prior, approximation="exact", **options)
     return model.fit(release)
 
@@ -92,7 +92,7 @@ def test_poisson_records_of_rates_far_apart_are_exact():
     """Caught records that did not come along where the chance of their value underflows at the other end of a jump."""
     release, scale, n, prior, bounds = [1500.0], 1000.0, 5, (1.0, 0.002), (0, 1000)
     exact = clamped.bounded_poisson(release, n, bounds, prior, laplace(scale), n_nodes=3201)
-    model = imputed("poisson", bounds, "clamp", release, scale, n, GammaPrior(*prior), n_draws=4000)
+    model = imputed("poisson", bounds, "clamp", release, scale, n, GammaPrior(*prior), n_draws=2000)
     assert_mean_close(model.theta_draws_, exact.mean, what="θ")
 
 
@@ -101,7 +101,7 @@ def test_poisson_records_under_hardly_any_noise_are_exact(bounds, n, total):
     """Caught a number of records beyond a bound that hardly changed, in draws whose effective number seemed large."""
     prior, scale = (2.0, 0.5), 0.05
     exact = clamped.bounded_poisson([total], n, bounds, prior, laplace(scale), n_nodes=1601)
-    check(imputed("poisson", bounds, "clamp", [total], scale, n, GammaPrior(*prior), n_draws=4000), exact)
+    check(imputed("poisson", bounds, "clamp", [total], scale, n, GammaPrior(*prior), n_draws=3000), exact)
 
 
 @pytest.mark.parametrize("rate", [1e-8, 0.3, 5.0, 40.0, 1e3, 1e7])
