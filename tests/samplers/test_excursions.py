@@ -69,6 +69,7 @@ def test_posterior_is_exact(setting, d, name):
 def test_posterior_under_a_power_law_is_exact(setting, monkeypatch):
     """Small masses, of which a power law has many, are renewed once an excursion, which takes less time than four."""
     monkeypatch.setattr(_compressed, "RENEWALS", 1.0)
+    monkeypatch.setattr(test_exact, "N_DRAWS", 1000)
     test_exact.check("mixing measure", "pitman-yor", 1, "clamped", sampler=GoesFar())
 
 

@@ -44,7 +44,7 @@ class SeesOtherWays(MixingMeasure):
         return seen._replace(ways=seen.ways._replace(seen=seen.ways.seen[:, ::-1].copy()))
 
 
-def compare_few(alpha, sampler="auto", n_draws=8000):
+def compare_few(alpha, sampler="auto", n_draws=3000):
     """All partitions of four records."""
     Z = np.array([[0], [4], [2], [0]])
     with np.errstate(divide="ignore"):

@@ -7,7 +7,7 @@ import pytest
 from scipy import stats
 from statistical import Disagreement
 
-from sklearn_dpmix._base.compiled import compiled, entry
+from sklearn_dpmix._base.compiled import compiled, entry, lower
 from sklearn_dpmix.mechanisms import LaplaceMechanism
 from sklearn_dpmix.models import GaussianPredictors, HistogramPredictors, RegressionPrior
 from sklearn_dpmix.models._regression_model import ClampedRegression
@@ -174,55 +174,62 @@ def problem(p, x_model, model_class=ClampedRegression):
     return model_class(bounds, prior, x_model)
 
 
-@pytest.mark.slow
-@pytest.mark.parametrize("p", [1, 2])
-@pytest.mark.parametrize("x_model", [GaussianPredictors(), HistogramPredictors(3, 4.0)])
-def test_draws_stay_such(p, x_model):
-    """Catches a wrong density of K, another map of the records than that of the moments, a wrong acceptance."""
-    check_invariance(problem(p, x_model), 7)
+class Faulty(ClampedRegression):
+    """K's diagonal has the density of ``degrees`` records more, and a share ``flat`` of the others' is forgotten.
+
+    With neither it is the right model, so that all are compiled together.
+    """
+
+    right, degrees, flat = ClampedRegression.log_prior, 0.0, 0.0
+
+    def _lower(self, **context):
+        right = super()._lower(**context)
+        faults = {"degrees": self.degrees, "flat": self.flat}
+        return lower(type(self), {name: getattr(right, name) for name in right._fields} | faults)
+
+    @compiled
+    def log_prior(self, point, work):
+        value, root = self.right(point, work), work[self.root_rows()]
+        for a in range(self.first_free(), self.p + 2):
+            value += self.degrees * log(root[a, a])
+            for b in range(a):
+                value += 0.5 * self.flat * root[a, b] ** 2
+        return value
 
 
-class DegreesOffByOne(ClampedRegression):
+class DegreesOffByOne(Faulty):
     """The density of K's diagonal is that of one record more."""
 
-    @compiled
-    def log_prior(self, point, work):
-        p, root = self.p, work[self.p + 2 : 2 * self.p + 4]
-        value = log(root[p + 1, p + 1]) + (log(root[1, 1]) if self.first_free() == 1 else 0.0)
-        for block in range(self.n_blocks()):
-            value += self.log_prior_block(work[4 * p + 7], block)
-        for a in range(self.first_free(), p + 2):
-            for b in range(a + 1):
-                value -= 0.5 * root[a, b] ** 2
-            value += (root[0, 0] ** 2 - a) * log(root[a, a])
-        return value
+    degrees = 1.0
 
 
-class OtherEntriesForgotten(ClampedRegression):
+class OtherEntriesForgotten(Faulty):
     """K's entries below the diagonal have a flat prior."""
 
-    @compiled
-    def log_prior(self, point, work):
-        p, value, root = self.p, 0.0, work[self.p + 2 : 2 * self.p + 4]
-        for block in range(self.n_blocks()):
-            value += self.log_prior_block(work[4 * p + 7], block)
-        for a in range(self.first_free(), p + 2):
-            value += (root[0, 0] ** 2 - a) * log(root[a, a]) - 0.5 * root[a, a] ** 2
-        return value
+    flat = 1.0
 
 
 @pytest.mark.slow
 @pytest.mark.parametrize(
-    ("twin", "x_model"),
+    ("p", "x_model"), [(1, GaussianPredictors()), (2, GaussianPredictors()), (2, HistogramPredictors(3, 4.0))]
+)
+def test_draws_stay_such(p, x_model):
+    """Catches a wrong density of K, another map of the records than that of the moments, a wrong acceptance."""
+    check_invariance(problem(p, x_model, Faulty), 7)
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize(
+    ("twin", "p", "x_model"),
     [
-        (DegreesOffByOne, GaussianPredictors()),
-        (DegreesOffByOne, HistogramPredictors(3, 4.0)),
-        (OtherEntriesForgotten, GaussianPredictors()),
+        (DegreesOffByOne, 1, GaussianPredictors()),
+        (DegreesOffByOne, 2, HistogramPredictors(3, 4.0)),
+        (OtherEntriesForgotten, 1, GaussianPredictors()),
     ],
 )
-def test_broken_twin_is_rejected(twin, x_model):
+def test_broken_twin_is_rejected(twin, p, x_model):
     with pytest.raises(Disagreement):
-        check_invariance(problem(1, x_model, twin), 7)
+        check_invariance(problem(p, x_model, twin), 7)
 
 
 @entry
@@ -247,7 +254,21 @@ def leaps(counting, model, channel, state, thetas, numbers, noise, counts, rng, 
         after[r, :size], after[r, size:-1], after[r, -1] = state.theta, state.total, state.ints[N_RECORDS]
 
 
-def check_leaps(model, number=NoisyRegressionNumber, n_draws=40_000):
+class FaultyNumber(NoisyRegressionNumber):
+    """(R/R₀)² has ``power`` powers of n too few, in each factor; with none it is the right one, compiled together."""
+
+    right, power = NoisyRegressionNumber.gain, 0.0
+
+    def _lower(self, **context):
+        right = super()._lower(**context)
+        return lower(type(self), {name: getattr(right, name) for name in right._fields} | {"power": self.power})
+
+    @compiled
+    def gain(self, count, n, new):
+        return self.right(count, n, new) + self.power * log(new / n)
+
+
+def check_leaps(model, number=FaultyNumber, n_draws=40_000):
     """Numbers of records from p + 2 to 14, all alike in the prior."""
     rng, p, scale, least, most = np.random.default_rng(8), len(model.bounds) - 1, 0.6, len(model.bounds) + 1, 14
     k, thetas = (p + 1) * (p + 4) // 2, draw_thetas(rng, model, n_draws)
@@ -271,13 +292,8 @@ def test_draws_stay_such_where_the_number_of_records_leaps(p, x_model):
     check_leaps(problem(p, x_model))
 
 
-class DegreesOffByTwo(NoisyRegressionNumber):
-    """(R/R₀)² has a power of n too few, in each factor."""
-
-    @compiled
-    def gain(self, count, n, new):
-        ratio = self.mechanism.log_release(count, 0, 0, new) - self.mechanism.log_release(count, 0, 0, n)
-        return ratio + log(new / n)
+class DegreesOffByTwo(FaultyNumber):
+    power = 1.0
 
 
 @pytest.mark.slow

@@ -48,6 +48,7 @@ CATEGORIES, MANY = "categories", "many categories"
 CORRELATED = {"two correlated": 2, "three correlated": 3}
 SCALE = np.array([[2.0, 0.9, -0.8], [0.9, 0.8, -0.1], [-0.8, -0.1, 1.5]])
 ANSWERS = np.linspace(0.2, 0.8, 8)[:, None]
+DRAWS = "draw_gamma", "draw_gamma_below"  # compiled for Python: to hand over a generator takes longer than to draw
 AXES = np.vstack([np.eye(7, 8) - np.eye(7, 8, 1)])
 
 
@@ -78,7 +79,7 @@ def plain():
     with pytest.MonkeyPatch.context() as patch:
         for name in [name for name in sys.modules if name.startswith("sklearn_dpmix.")]:
             for key, value in list(vars(sys.modules[name]).items()):
-                if isinstance(value, _Helper):
+                if isinstance(value, _Helper) or key in DRAWS:
                     patch.setitem(vars(sys.modules[name]), key, value.py_func)
         patch.setattr(_pitman_yor_masses, "LEFT_OUT", _pitman_yor_masses.IN_DUST * np.exp(-1.5))  # little dust
         patch.setattr(_walk_state, "lower", lambda owner, fields, frozen: PlainWalk(**fields))
