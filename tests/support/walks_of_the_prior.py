@@ -80,7 +80,7 @@ def plain():
         for name in [name for name in sys.modules if name.startswith("sklearn_dpmix.")]:
             for key, value in list(vars(sys.modules[name]).items()):
                 if isinstance(value, _Helper) or key in DRAWS:
-                    patch.setitem(vars(sys.modules[name]), key, value.py_func)
+                    patch.setitem(vars(sys.modules[name]), key, getattr(value, "py_func", value))
         patch.setattr(_pitman_yor_masses, "LEFT_OUT", _pitman_yor_masses.IN_DUST * np.exp(-1.5))  # little dust
         patch.setattr(_walk_state, "lower", lambda owner, fields, frozen: PlainWalk(**fields))
         patch.setattr(compiled_components, "_register", cache(compiled_components._register))
