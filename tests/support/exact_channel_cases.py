@@ -64,7 +64,7 @@ def beta_grid(prior, bounds=(0.0, 1.0), step=0.08):
 @cache
 def log_additive(noise, z, scale, prior, bounds):
     """Of a release with noise "laplace" or "gaussian"."""
-    return getattr(beta_grid(prior, bounds, 0.14), f"log_{noise}")(z, scale)
+    return getattr(beta_grid(prior, bounds, 0.12), f"log_{noise}")(z, scale)
 
 
 def haar_beta(bins, resolution, epsilon, calibration="exact", bounds=(0.0, 1.0), prior=PRIOR, alpha=1.0, discount=0.0):
@@ -231,7 +231,7 @@ def additive(Z, epsilon, bounds=(0.0, 1.0), prior=PRIOR, alpha=1.0, discount=0.0
     def exact(epsilon=epsilon, alpha=alpha, discount=discount, prior=prior, noise=noise):
         scale = (bounds[1] - bounds[0]) / epsilon
         log_g = np.array([log_additive(noise, z, scale, prior, bounds) for z in Z[:, 0]])
-        return oracle.local_posterior(beta_grid(prior, bounds, 0.14), log_g, x, alpha, discount)
+        return oracle.local_posterior(beta_grid(prior, bounds, 0.12), log_g, x, alpha, discount)
 
     twins = {
         "half the epsilon": {"epsilon": epsilon / 2},
