@@ -263,6 +263,11 @@ CLASSES = {
 }
 
 
+def walks(channel):
+    """Whether ``"auto"`` walks over mixing measures: next to nothing is left of a draw after one sweep of its moves."""
+    return channel in ("convolved", "laplace", "gaussian", "finite")
+
+
 def check(setting, channel, d, name, *, seed=0, n_warmup=500, **twins):
     """The check: fit, and compare with the oracle.  ``twins`` replace components by broken ones."""
     case, truth = CASES[channel, d][name], exact(channel, d, name)
@@ -270,7 +275,7 @@ def check(setting, channel, d, name, *, seed=0, n_warmup=500, **twins):
     kernel = classes["convolved" if channel == "convolved" else "normal"](**PRIORS[case.prior])
     mixing = twins["mixing"](**case.mixing.get_params()) if "mixing" in twins else case.mixing
     component, thin = SAMPLERS[setting]
-    if setting == "auto" and noise_of(channel) is not None:  # little is left of a draw after one sweep
+    if setting == "auto" and walks(channel):
         thin = 1
     model = PrivateDPMixture(
         mechanism_of(channel, case, classes),
