@@ -112,6 +112,7 @@ SAMPLERS = {
     "neal5": ("neal5", 60),
     "neal5 of 3": (Neal5(n_auxiliary=3), 5),
 }
+OF_TWO_RECORDS = {"imputed": 3, "mixing_measure": 2}  # sweeps a draw under Laplace noise
 
 
 def nightly(*values):
@@ -170,6 +171,8 @@ def fit(setting, channel, name, *, seed=0, n_warmup=500, **twins):
         scale = np.array(case.scale) if np.ndim(case.scale) else case.scale
         mechanism = classes[noise_of(channel)](scale=scale, bounds=case.bounds)
     component, thin = SAMPLERS[setting]
+    if channel == "laplace":
+        thin = OF_TWO_RECORDS.get(setting, thin)
     return PrivateDPMixture(
         mechanism,
         kernel=classes["kernel"](**PRIORS[case.prior]._asdict()),

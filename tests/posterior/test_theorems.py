@@ -142,7 +142,7 @@ def check_prior(mechanism, sampler, mixing, pmf):
         sampler=sampler,
         n_warmup=200,
         n_draws=3000 if sampler == "auto" else 6000,
-        thin=1 if sampler == "auto" else 4,  # a sweep of the walk over mixing measures has moves enough
+        thin={"auto": 1, "neal8": 2}.get(sampler, 4),  # a sweep of the walk over mixing measures has moves enough
         random_state=3,
     )
     model.fit(Z)
@@ -209,7 +209,7 @@ def check_noise_free(noise, epsilon, sampler):
         kernel=NormalKernel(**PRIOR),
         sampler=sampler,
         n_warmup=500,
-        n_draws=12_000,
+        n_draws=4_000 if sampler == "auto" else 12_000,
         random_state=4,
     )
     model.fit(Z)

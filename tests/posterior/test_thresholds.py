@@ -192,8 +192,8 @@ def simulated(*each):
     same draws.
     """
     rng, size, n_sticks, parts = np.random.default_rng(1), 20_000, 30, []  # they leave 2⁻³⁰ on average
-    for _ in range(15):
-        v = rng.beta(1.0, 1.0, (size, n_sticks))
+    for _ in range(5):
+        v = rng.random((size, n_sticks))
         w = v * np.cumprod(np.column_stack([np.ones(size), 1.0 - v[:, :-1]]), axis=1)
         variance = PRIOR["scale"] / rng.gamma(PRIOR["shape"], size=w.shape)
         mean = PRIOR["mean"] + np.sqrt(variance / PRIOR["mean_precision"]) * rng.standard_normal(w.shape)
@@ -238,7 +238,7 @@ def test_posterior_where_their_number_is_unknown():
 
 def with_scales(scales, bounds=None, kind=GaussianMechanism, **parameters):
     mechanism = kind(scale=np.array(scales), bounds=bounds, released_above=THRESHOLD)
-    parameters = {"n_draws": 8000, "random_state": 0} | parameters
+    parameters = {"n_draws": 2000, "random_state": 0} | parameters
     return PrivateDPMixture(mechanism, kernel=NormalKernel(**PRIOR), **parameters).fit(Z[:, None])
 
 

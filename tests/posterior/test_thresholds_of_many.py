@@ -4,6 +4,7 @@ from types import SimpleNamespace
 
 import numpy as np
 import pytest
+from oracle import log_normal
 from scipy.special import log_ndtr
 from scipy.stats import norm
 from statistical import assert_mean_close, effective_sample_size
@@ -139,11 +140,11 @@ def in_the_tail(scale, threshold, released):
     """Mean and mean square of μ for one normal under Gaussian noise, by quadrature over (μ, log σ²)."""
     mean, log_variance = np.linspace(-60.0, 20.0, 8001)[:, None], np.linspace(-6.0, 9.0, 301)
     variance = np.exp(log_variance)
-    total = np.sqrt(variance + scale**2)
-    log_p = norm.logpdf(mean, PRIOR["mean"], np.sqrt(variance / PRIOR["mean_precision"]))
+    total = variance + scale**2
+    log_p = log_normal(mean, PRIOR["mean"], variance / PRIOR["mean_precision"])
     log_p = log_p - PRIOR["shape"] * log_variance - PRIOR["scale"] / variance
-    log_p = log_p + sum(norm.logpdf(z, mean, total) for z in released)
-    log_p = log_p - len(released) * log_ndtr((mean - threshold) / total)
+    log_p = log_p + sum(log_normal(z, mean, total) for z in released)
+    log_p = log_p - len(released) * log_ndtr((mean - threshold) / np.sqrt(total))
     p = np.exp(log_p - log_p.max())
     return np.array([np.sum(p * np.tanh(mean)), np.sum(p * np.abs(mean))]) / p.sum()
 

@@ -91,7 +91,7 @@ def test_rare_epsilons_leave_the_others_their_rules():
 
 def narrow_draws():
     """Populations of :func:`adversaries`, as draws."""
-    found = [np.broadcast_arrays(*map(np.asarray, one)) for one in adversaries(None, 0.3)]
+    found = [np.broadcast_arrays(*map(np.asarray, one)) for one in adversaries(0.3)]
     weights, means, sds = (np.concatenate(part) for part in zip(*found, strict=True))
     whole = np.array([len(one[0]) for one in found])
     theta = np.column_stack([means, sds, 0.0 * sds, np.log(sds)])

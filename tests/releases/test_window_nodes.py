@@ -47,7 +47,8 @@ def log_densities(mechanism, z, weights, means, sds):
     inside = np.zeros(len(z))
     for weight, mean, sd in zip(weights, means, sds, strict=True):
         a, b = (low - mean) / sd, (high - mean) / sd
-        inside += weight * np.where(a > 0, ndtr(-a) - ndtr(-b), ndtr(b) - ndtr(a))
+        right = a > 0
+        inside += weight * (ndtr(np.where(right, -a, b)) - ndtr(np.where(right, -b, a)))
     return np.log(outside + gain * inside)
 
 
@@ -117,7 +118,7 @@ def population(n, seed=0):
     return np.choose(rng.choice(3, n, p=[0.4, 0.5, 0.1]), parts)[:, None]
 
 
-def adversaries(mechanism, sd, seed=3):
+def adversaries(sd, seed=3):
     """Populations with components of this standard deviation: anywhere, on the bounds, or nothing else."""
     rng, found = np.random.default_rng(seed), [([1.0], [0.4], [sd]), ([0.97, 0.03], [0.5, -2.0], [2.0, sd])]
     for k in range(10):
@@ -128,12 +129,14 @@ def adversaries(mechanism, sd, seed=3):
     return found
 
 
-def worst(mechanism, z, nodes, populations):
-    """Largest error of the log likelihood on nodes."""
-    places, weights = nodes
-    found = [fsum(weights * log_densities(mechanism, places, *one)) for one in populations]
-    expected = [fsum(log_densities(mechanism, z, *one)) for one in populations]
-    return np.max(np.abs(np.subtract(found, expected)))
+def log_likelihoods(mechanism, nodes, populations):
+    return np.array([fsum(nodes.weights * log_densities(mechanism, nodes.places, *one)) for one in populations])
+
+
+def worst(mechanism, z, populations):
+    """A function: the largest error of the log likelihood on nodes."""
+    expected = log_likelihoods(mechanism, Nodes(z, np.ones(len(z))), populations)
+    return lambda nodes: np.max(np.abs(log_likelihoods(mechanism, nodes, populations) - expected))
 
 
 @KINDS
@@ -142,20 +145,20 @@ def test_nodes_stand_for_records(kind, epsilon):
     """To 10⁻³ of 30,000 records, for components as narrow as nodes are for; the twins are off by far more."""
     mechanism, sd, n = kind(epsilon, BOUNDS), 0.15, 30_000
     z = mechanism.privatize(population(n), random_state=4)[:, 0]
-    width, kinks, populations = mechanism.node_spacing(sd), mechanism.kinks(1)[0], adversaries(mechanism, sd)
+    width, kinks, error = mechanism.node_spacing(sd), mechanism.kinks(1)[0], worst(mechanism, z, adversaries(sd))
     fine = ReleaseSummary(mechanism).update(z[:, None]).nodes()
-    assert worst(mechanism, z, fine, populations) < 1e-6
+    assert error(fine) < 1e-6
     nodes = compress(fine, cell_edges(kinks[0], kinks[-1], -np.inf, np.inf, width, kinks))
     assert len(nodes.places) < 500 and np.all(nodes.weights > 0)
     np.testing.assert_allclose(nodes.weights.sum(), n, rtol=1e-12)
-    assert worst(mechanism, z, nodes, populations) < 1e-3
+    assert error(nodes) < 1e-3
     forgotten = compress(fine, cell_edges(kinks[0], kinks[-1], -np.inf, np.inf, width, kinks[[0, 1, 3]]))
-    assert worst(mechanism, z, forgotten, populations) > 1.0
+    assert error(forgotten) > 1.0
     heavy = nodes._replace(weights=nodes.weights * 1.0)
     heavy.weights[len(nodes.weights) // 2] *= 1.01
-    assert worst(mechanism, z, heavy, populations) > 1e-2
+    assert error(heavy) > 1e-2
     wide = compress(fine, cell_edges(kinks[0], kinks[-1], -np.inf, np.inf, 4.0 * width, kinks))
-    assert worst(mechanism, z, wide, populations) > 1e-2
+    assert error(wide) > 1e-2
 
 
 @pytest.mark.slow
@@ -171,7 +174,7 @@ def test_cells_are_narrow_where_they_must_be():
     for t in (100, 200, 300, 399):
         rows = slice(ends[t] - draws.n_atoms[t], ends[t])
         found.append((draws.weights[rows], *draws.theta[rows, :2].T))
-    assert worst(mechanism, release.Z[:, 0], Nodes(*seen.nodes), found) < 0.01
+    assert worst(mechanism, release.Z[:, 0], found)(Nodes(*seen.nodes)) < 0.01
     assert MANY_NODES < seen.nodes.shape[1] < 3 * MANY_NODES
 
 

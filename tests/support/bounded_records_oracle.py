@@ -160,7 +160,7 @@ def _bounded(y, n, *model, **grid):
         now = _records_posterior(y, n, values, probabilities, **grid)
         if previous is not None and distance(now, previous) < tolerance:
             return now
-        previous = now
+        previous, grid["box"] = now, [(v[0], v[-1]) for v in now.axes]
     raise ValueError("the quadrature over records does not converge")
 
 

@@ -26,8 +26,7 @@ from sklearn_dpmix.mixings import DirichletProcess, PitmanYor
 from sklearn_dpmix.samplers import Auto, MixingMeasure, Sources
 
 N_DRAWS = 4_000  # of each of four chains
-TIMES = {"cells": 2}  # as many draws, where what a twin changes is small
-THIN = {"neal5": 6, "slice": 6, "conditional": 4, "neal8": 2, "interweaved": 3, "auto": 3, "mixing_measure": 3}
+THIN = {"neal5": 6, "slice": 6, "conditional": 4, "neal8": 2, "interweaved": 3, "auto": 3}
 PRIOR = (2.0, 0.2)  # of a and b: clusters of standard deviation 0.1 or so
 NORMAL = {"mean": 0.4, "mean_precision": 0.3, "shape": 2.5, "scale": 0.1}  # for bounds (0, 1): a third is outside
 
@@ -390,18 +389,24 @@ def exact(family, name):
     return FAMILIES[family][name].exact()
 
 
-def thinned(case, sampler):
-    """Sweeps a draw: after a sweep of the moves that a default walk makes, next to nothing is left of a draw."""
+def length(case, sampler):
+    """(Draws, sweeps a draw): few sweeps of the moves that a default walk makes, after which little is left of a draw.
+
+    Twice as many draws where what a twin changes is small.
+    """
     if sampler == "auto":
         chosen = Auto().resolve(case.mechanism, case.kernel, case.mixing).sized(*case.Z.reshape(len(case.Z), -1).shape)
-        return 1 if isinstance(chosen, MixingMeasure) else THIN[sampler]
-    times = 8 if isinstance(case.mechanism, PiecewiseMechanism | SquareWaveMechanism) else 1  # few proposals are taken
-    if isinstance(case.mechanism, PiecewiseMechanism) and sampler == "mixing_measure":
-        times = 2  # as many effective draws
-    return times * THIN.get(sampler, 1)
+        return (2_500, 1) if isinstance(chosen, MixingMeasure) else (N_DRAWS, THIN[sampler])
+    windows = isinstance(case.mechanism, PiecewiseMechanism | SquareWaveMechanism)
+    if sampler == "mixing_measure":
+        return N_DRAWS, 3 if windows or isinstance(case.kernel, CategoricalKernel) else 1
+    times = {"conditional": 1, "interweaved": 4}.get(sampler, 8) if windows else 1  # few proposals are taken
+    n_draws = N_DRAWS * (2 if isinstance(case.mechanism, SmoothedHistogramMechanism) else 1)
+    return n_draws, times * THIN.get(sampler, 1)
 
 
 def fit(case, sampler, seed):
+    n_draws, thin = length(case, sampler)
     model = PrivateDPMixture(
         case.mechanism,
         kernel=case.kernel,
@@ -409,8 +414,8 @@ def fit(case, sampler, seed):
         sampler=SAMPLERS.get(sampler, sampler),
         n_chains=4,
         n_warmup=500,
-        n_draws=N_DRAWS * TIMES.get(sampler, 1),
-        thin=thinned(case, sampler),
+        n_draws=n_draws,
+        thin=thin,
         random_state=seed,
     )
     model.fit(case.Z)

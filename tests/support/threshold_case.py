@@ -26,6 +26,6 @@ def fitted(name, n_records=None, sampler="auto", **parameters):
         mixing=DirichletProcess(1.0),
         sampler=sampler,
         n_records=n_records,
-        **{"n_draws": 8000, "random_state": 0} | parameters,
+        **{"n_draws": 2000, "random_state": 0} | parameters,
     )
     return model.fit(Z[:, None])
