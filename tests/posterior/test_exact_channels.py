@@ -165,13 +165,14 @@ class ReleaseForgotten(Bins):
     """Bins drawn anew are kept whatever the release says."""
 
     @compiled
-    def shift(self, rng, channel, kernel, Z, order, first, last, theta, k, to, records, levels):
+    def shift(self, rng, channel, kernel, Z, state, first, last, k, to):
         below = np.empty(channel.last_cell + 1)
-        accumulate_masses(channel, theta, to, below)
+        accumulate_masses(channel, state.theta, to, below)
         for r in range(first, last):
-            levels[order[r]] = draw_bin_of_kernel(rng, below)
-            Z[1, channel.bin(records[order[r], 0, 0])] -= 1.0
-            Z[1, int(levels[order[r]])] += 1.0
+            i, new = state.order[r], draw_bin_of_kernel(rng, below)
+            state.levels[i] = new
+            Z[1, channel.bin(state.records[i, 0, 0])] -= 1.0
+            Z[1, new] += 1.0
         return 0.0
 
 
@@ -192,9 +193,10 @@ class BinsStay(Bins):
     """The counts follow a rejected move."""
 
     @compiled
-    def undo(self, channel, Z, order, first, last, records, levels):
+    def undo(self, channel, Z, state, first, last):
         for r in range(first, last):
-            records[order[r], 0, 0] = channel.centre(int(levels[order[r]]))
+            i = state.order[r]
+            state.records[i, 0, 0] = channel.centre(int(state.levels[i]))
 
 
 @pytest.mark.slow

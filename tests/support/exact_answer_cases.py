@@ -221,7 +221,7 @@ FAMILIES |= {
         "beta": windows(square_wave, SquareWaveMechanism, (-0.04, 0.05, 0.12, 0.85), (3.0, 1.0, 6.0, 3.0)),
     },
     "narrow-window-normal": {
-        "four": windows(square_wave, SquareWaveMechanism, (0.05, 0.3, 0.33, 0.9), 12.0, normal=True),
+        "four": windows(square_wave, SquareWaveMechanism, (0.05, 0.3, 0.33, 1.00001), 12.0, normal=True),
         "three": windows(piecewise, PiecewiseMechanism, (0.2, 0.25, 1.0002), 16.0, normal=True),
     },
     "piecewise-beta": {
