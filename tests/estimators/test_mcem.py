@@ -330,7 +330,7 @@ class TwoHills:
 
 def test_at_an_edge_there_is_no_standard_error():
     """The information of the simulations there says nothing: the likelihood has no maximum inside."""
-    few = {"max_simulations": 1e6, "random_state": 1}  # it ends below 1, if by little
+    few = {"max_simulations": 1e6, "random_state": 1}  # that of 0 ends at 1 itself, where other words are said
     model = PrivateMCEM(LaplaceMechanism(scale=4.0), model=BinomialCount(10), **few)
     with pytest.warns(RuntimeWarning, match="towards the edge of the parameters: no standard error"):
         model.fit([[17.0], [13.0]])

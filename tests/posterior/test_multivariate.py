@@ -112,7 +112,7 @@ SAMPLERS = {
     "neal5": ("neal5", 60),
     "neal5 of 3": (Neal5(n_auxiliary=3), 5),
 }
-OF_TWO_RECORDS = {"imputed": 3, "mixing_measure": 2}  # sweeps a draw under Laplace noise
+OF_TWO_RECORDS = {"imputed": 3, "mixing_measure": 2}  # sweeps a draw under Laplace noise, of which all cases are
 
 
 def nightly(*values):

@@ -142,7 +142,7 @@ def check_prior(mechanism, sampler, mixing, pmf):
         sampler=sampler,
         n_warmup=200,
         n_draws=3000 if sampler == "auto" else 6000,
-        thin={"auto": 1, "neal8": 2}.get(sampler, 4),  # a sweep of the walk over mixing measures has moves enough
+        thin={"auto": 1, "neal8": 2}.get(sampler, 4),  # a sweep of the walk, which "auto" is, has moves enough
         random_state=3,
     )
     model.fit(Z)

@@ -218,7 +218,7 @@ def test_posterior_of_many_integers_is_exact(name):
     (mechanism, z), truth = MANY[name], exact_of_many(name)
     compare(*fitted_draws(mechanism, MANY_PRIOR, z, MANY_POINTS), truth, name)
     with pytest.raises(Disagreement):
-        compare(*fitted_draws(mechanism, MANY_PRIOR, z, MANY_POINTS, HeavyNode(100), 500), truth, name)
+        compare(*fitted_draws(mechanism, MANY_PRIOR, z, MANY_POINTS, HeavyNode(100), 2000), truth, name)
     other = type(mechanism)(scale=mechanism.scale, bounds=(50, 400))  # fits badly: a trial run would ask for many moves
     with pytest.raises(Disagreement):
         compare(*fitted_draws(other, MANY_PRIOR, z, MANY_POINTS, MixingMeasure(100), 2000), truth, name)

@@ -392,7 +392,7 @@ def exact(family, name):
 def length(case, sampler):
     """(Draws, sweeps a draw): few sweeps of the moves that a default walk makes, after which little is left of a draw.
 
-    Twice as many draws where what a twin changes is small.
+    Twice as many draws of smoothed histograms by ``cells``, where what a twin changes is small.
     """
     if sampler == "auto":
         chosen = Auto().resolve(case.mechanism, case.kernel, case.mixing).sized(*case.Z.reshape(len(case.Z), -1).shape)
@@ -401,8 +401,8 @@ def length(case, sampler):
     if sampler == "mixing_measure":
         return N_DRAWS, 3 if windows or isinstance(case.kernel, CategoricalKernel) else 1
     times = {"conditional": 1, "interweaved": 4}.get(sampler, 8) if windows else 1  # few proposals are taken
-    n_draws = N_DRAWS * (2 if isinstance(case.mechanism, SmoothedHistogramMechanism) else 1)
-    return n_draws, times * THIN.get(sampler, 1)
+    is_twice = sampler == "cells" and isinstance(case.mechanism, SmoothedHistogramMechanism)
+    return N_DRAWS * (1 + is_twice), times * THIN.get(sampler, 1)
 
 
 def fit(case, sampler, seed):

@@ -48,7 +48,8 @@ CATEGORIES, MANY = "categories", "many categories"
 CORRELATED = {"two correlated": 2, "three correlated": 3}
 SCALE = np.array([[2.0, 0.9, -0.8], [0.9, 0.8, -0.1], [-0.8, -0.1, 1.5]])
 ANSWERS = np.linspace(0.2, 0.8, 8)[:, None]
-DRAWS = "draw_gamma", "draw_gamma_below"  # compiled for Python: to hand over a generator takes longer than to draw
+# compiled where Python calls them: to hand over a generator takes longer than to draw
+DRAWS = "draw_gamma", "draw_gamma_below"
 AXES = np.vstack([np.eye(7, 8) - np.eye(7, 8, 1)])
 
 
@@ -83,6 +84,7 @@ def plain():
                     patch.setitem(vars(sys.modules[name]), key, getattr(value, "py_func", value))
         patch.setattr(_pitman_yor_masses, "LEFT_OUT", _pitman_yor_masses.IN_DUST * np.exp(-1.5))  # little dust
         patch.setattr(_walk_state, "lower", lambda owner, fields, frozen: PlainWalk(**fields))
+        # nothing is compiled here, so what a method reaches need not be looked at again
         patch.setattr(compiled_components, "_register", cache(compiled_components._register))
         yield
 
