@@ -69,7 +69,9 @@ LEGAL = {
     "abc": {
         "state/0/theta": POSITIVE,
         "state/0/statistic": REAL,
+        "state/0/log_target": REAL,
         "state/0/factor": POSITIVE,
+        "state/0/centres": REAL,
         "draws/1/theta": POSITIVE,
         "draws/1/statistics": REAL,
     },

@@ -108,7 +108,7 @@ SAMPLERS = {
     "slice": ("slice", 5),
     "jain_neal": ("jain_neal", 6),
     "imputed": (Imputed(n_split_merge=4, n_passes=1), 10),
-    "mixing_measure": (MixingMeasure(n_moves=40), 3),
+    "mixing_measure": (MixingMeasure(n_moves=40), 4),
     "neal5": ("neal5", 60),
     "neal5 of 3": (Neal5(n_auxiliary=3), 5),
 }

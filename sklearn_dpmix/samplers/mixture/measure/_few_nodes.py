@@ -186,13 +186,14 @@ def chosen_nodes(functions: Functions, weights: Any, least: int) -> Any:
     """
     mean, fitted, others = functions
     parts = principal_components(fitted, SIZES[-1])
+    around = mean - np.mean(mean)  # in any unit of the records the same
     places, of_few, error = np.arange(len(mean)), weights, inf
     for size in SIZES:
         if LEAST_TIMES * size > len(mean):
             break
         if size < least:
             continue
-        of_all = reduced(np.vstack([parts[: size - 2], mean, np.ones(len(mean))]).T, weights)
+        of_all = reduced(np.vstack([parts[: size - 2], around, np.ones(len(mean))]).T, weights)
         places = np.flatnonzero(of_all > 0.0)
         of_few = of_all[places]
         error = left_out(others, weights, places, of_few)
