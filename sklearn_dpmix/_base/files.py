@@ -23,13 +23,14 @@ DAMAGE = (
 
 
 def resolved(name, path):
-    """The absolute path, links and ~ followed, that a parameter of that name says; ValueError if no file has it."""
+    """The absolute path, links and ~ followed, that a parameter of that name says; an error if no file has it."""
     try:
         path = os.path.expanduser(os.fsdecode(path))
         os.fsencode(path)
         return os.path.realpath(path)
-    except ValueError as error:  # half of a surrogate pair; a null character
-        raise ValueError(f"{name}={path!r} is not a valid path for a file ({error}): pass another") from None
+    except (TypeError, ValueError) as error:  # not a path; half of a surrogate pair; a null character
+        kind = TypeError if isinstance(error, TypeError) else ValueError
+        raise kind(f"{name}={path!r} is not a valid path for a file ({error}): pass another") from None
 
 
 @contextlib.contextmanager

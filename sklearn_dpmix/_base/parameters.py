@@ -35,6 +35,8 @@ def numbers(value):
 def as_floats(name, values, more=""):
     """Return an array of floats; raise ValueError, which may say ``more``, where ``values`` are not numbers."""
     try:
+        if has_masked(values) or np.asarray(values).dtype.kind in "cmMSU":  # which NumPy would make into floats
+            raise TypeError
         return np.asarray(values, dtype=np.float64)
     except (TypeError, ValueError, OverflowError):
         raise ValueError(f"{name} must be an array of numbers{more}, got {values!r}") from None
@@ -119,6 +121,8 @@ def _within_floats(check, *arrays, **options):
                 f"{its_name} holds text{_where_text(table)}: pass numbers, such as those of scikit-learn's "
                 "OrdinalEncoder"
             ) from None
+        if str(error).startswith("setting an array element with a sequence"):
+            raise ValueError(f"{name} holds lists, or rows of different lengths: pass a table of numbers") from None
         if str(error).startswith("Complex data not supported"):  # and all of them, which may be confidential
             its_name = name if np.iscomplexobj(arrays[0]) else "y"
             raise ValueError(f"Complex data not supported: {its_name} must hold real numbers") from None

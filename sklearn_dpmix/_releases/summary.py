@@ -243,7 +243,7 @@ class ReleaseSummary:
                 self._nodes = Nodes(self.mechanism.folded(self._records), np.ones(self.n_records))
             else:
                 self._nodes = self._cells.nodes()
-        return self._nodes
+        return Nodes(*(part.copy() for part in self._nodes))  # theirs to change, as the records are not
 
     def _rougher_nodes(self):
         """As :meth:`nodes`, with one node less in each cell."""
@@ -422,4 +422,5 @@ def plain(value):
     """A parameter of a mechanism in a form for JSON."""
     if value is None or isinstance(value, (str, bool)):
         return value
-    return np.asarray(value).tolist()
+    array = np.asarray(value)
+    return (array if array.dtype.kind in "biu" else array.astype(np.float64)).tolist()

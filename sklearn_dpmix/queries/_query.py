@@ -192,7 +192,8 @@ def as_records(records, n_columns, columns):
         array = _truths(records)
     if array is None:
         raise ValueError(
-            f"records must be numbers, got {records!r}: encode text and categories as numbers, drop masked rows"
+            f"records must be numbers, got {_kind(records)}: encode text and categories as numbers, drop rows with "
+            "masked or missing entries"
         )
     if array.ndim == 1 and n_columns == 1:
         array = array[:, None]
@@ -205,6 +206,19 @@ def as_records(records, n_columns, columns):
         first = tuple(wrong[0].tolist())
         raise ValueError(f"records must be finite, got {float(array[first])} at position {first}: impute or drop it")
     return array
+
+
+def _kind(records):
+    """Say what records are that are not numbers, without their values, which may be confidential."""
+    what = f"a {type(records).__name__}"
+    if has_masked(records):
+        return f"{what} with masked entries"
+    try:
+        array = np.asarray(records)
+    except ValueError:  # rows of different lengths
+        return f"{what} of rows of different lengths"
+    held = {type(one).__name__ for one in array.flat} if array.dtype == object else {array.dtype.type.__name__}
+    return f"{what} of shape {array.shape} that holds {', '.join(sorted(held))}"
 
 
 def _truths(records):

@@ -119,6 +119,25 @@ def test_a_file_unlike_the_others_is_named(tmp_path, second, words):
         model().fit(tmp_path)
 
 
+@pytest.mark.parametrize("first", ["float32", "int64", "null"])
+def test_files_of_several_types_keep_their_digits(tmp_path, first):
+    """Catches numbers that are read in the type of the first file; one of 1.6e9 as float32 is known to 64 only."""
+    pa, parquet = pytest.importorskip("pyarrow"), pytest.importorskip("pyarrow.parquet")
+    begin = pa.array(np.full(first != "null", 1.6e9)).cast(getattr(pa, first)())
+    later = [1_600_000_000.5, 1_600_000_001.25]
+    parquet.write_table(pa.table({"age": begin}), tmp_path / "part0.parquet")
+    parquet.write_table(pa.table({"age": later}), tmp_path / "part1.parquet")
+    places, _ = summary_of(tmp_path, LaplaceMechanism(scale=1.0)).nodes()
+    assert places.tolist() == [1.6e9] * len(begin) + later
+
+
+def test_files_without_rows_are_refused(tmp_path):
+    pa, parquet = pytest.importorskip("pyarrow"), pytest.importorskip("pyarrow.parquet")
+    parquet.write_table(pa.table({"age": pa.array([], pa.float64())}), tmp_path / "part0.parquet")
+    with pytest.raises(ValueError, match="Z holds no records: its files have no rows"):
+        model().fit(tmp_path)
+
+
 def test_a_data_set_that_was_filtered_or_told_its_columns_is_read(tmp_path):
     pa, parquet = pytest.importorskip("pyarrow"), pytest.importorskip("pyarrow.parquet")
     datasets, Z = pytest.importorskip("pyarrow.dataset"), release(90)

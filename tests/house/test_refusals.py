@@ -166,7 +166,7 @@ def test_masked_entries_are_no_numbers():
     masked = np.ma.masked_array([[0.25], [0.75]], mask=[[False], [True]])
     queries = BoundedRecords((0, 1)), SufficientStatistics("binomial"), SmoothMedian((0, 1))
     for query, records in zip(queries, (masked, masked > 0.5, masked), strict=True):
-        with pytest.raises(ValueError, match="records must be numbers, got masked_array"):
+        with pytest.raises(ValueError, match="records must be numbers, got a MaskedArray with masked entries"):
             query.value(records)
         query.value(np.ma.masked_array(records.data, mask=False))
     with pytest.raises(ValueError, match="epsilon must be positive"):

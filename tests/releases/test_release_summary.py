@@ -2,6 +2,7 @@
 
 import pickle
 from copy import deepcopy
+from fractions import Fraction
 
 import numpy as np
 import pytest
@@ -318,6 +319,31 @@ def test_cells_of_records_that_cannot_be_narrow_enough_are_called_so(monkeypatch
     assert abs(wrong) > 1.0 and abs(one - other) > abs(wrong)
     release.nodes(1.0)
     assert release._summary is summary  # and they are not tried again
+
+
+def test_nodes_are_copies():
+    """Catches a caller's change of them that is the next fit's."""
+    for n in (3, FEW + 1):
+        summary = ReleaseSummary(LaplaceMechanism(scale=1.0)).update(release(n))
+        before = summary.nodes()
+        for part in summary.nodes():
+            part += 1.0
+        for one, other in zip(before, summary.nodes(), strict=True):
+            np.testing.assert_array_equal(one, other)
+
+
+@pytest.mark.parametrize("scale", [Fraction(1, 3), np.longdouble(0.1)], ids=repr)
+def test_any_number_of_a_mechanism_is_saved(scale, tmp_path):
+    summary = ReleaseSummary(LaplaceMechanism(scale=scale)).update([[1.0]])
+    summary.save(tmp_path / "summary.npz")
+    assert ReleaseSummary.load(tmp_path / "summary.npz").mechanism.scale == float(scale)
+
+
+@pytest.mark.parametrize("path", [None, 3.5])
+def test_what_is_no_path_is_refused(path):
+    for call in (ReleaseSummary(LAPLACE).save, ReleaseSummary.load):
+        with pytest.raises(TypeError, match=f"path={path} is not a valid path"):
+            call(path)
 
 
 def test_paths_may_begin_at_home_and_errors_name_them(tmp_path, monkeypatch):

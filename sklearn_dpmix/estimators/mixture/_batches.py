@@ -2,6 +2,7 @@
 
 import os
 from collections.abc import Iterable, Iterator, Sequence
+from contextlib import suppress
 from copy import deepcopy
 from itertools import chain
 
@@ -45,7 +46,8 @@ def summary_of(Z, mechanism, before=None):
         for batch in [Z] if kind is None else kind(Z):
             summary.update(batch)
     if not summary.n_records:
-        raise ValueError(f"Z holds no records: it is an empty {type(Z).__name__}, or of parts without rows")
+        what = f"it is an empty {type(Z).__name__}, or of parts without rows"
+        raise ValueError(f"Z holds no records: {'its files have no rows' if kind is from_files else what}")
     return summary
 
 
@@ -124,8 +126,16 @@ def from_dataset(data):
 
 
 def batches_of(fragment, schema):
-    """Batches of one file of a dataset, whose errors name the file."""
+    """Batches of one file of a dataset, whose errors name the file.
+
+    Numbers are read in a type that holds both the file's and the dataset's, which is that of the first file.
+    """
+    import pyarrow as pa
+
     try:
+        own = pa.schema([field for field in fragment.physical_schema if field.name in schema.names])
+        with suppress(pa.ArrowTypeError):  # such as text and numbers: in the dataset's type, if Arrow can
+            schema = pa.unify_schemas([schema, own], promote_options="permissive")
         yield from fragment.to_batches(schema=schema)
     except (ValueError, TypeError, NotImplementedError) as error:  # Arrow's are such
         raise ValueError(f"{file_of(fragment)}: {error}") from error
