@@ -126,9 +126,7 @@ def check(name, interweave=True, scale=1.0):
 @pytest.mark.slow
 @pytest.mark.parametrize(
     ("name", "interweave"),
-    [
-        (name, how) for name in CASES for how in (True, False) if how or not name.startswith("two")
-    ],
+    [(name, how) for name in CASES for how in (True, False) if how or not name.startswith("two")],
 )
 def test_posterior_is_exact(name, interweave):
     """Catches a wrong target of the record moves or the random walk, and a wrong law of x or of its shares.
